@@ -144,7 +144,7 @@ static void build(product_t *p, uint32_t tile_rows, uint32_t tile_cols, uint32_t
   (void)DT_VEC_PUSH(&p->arena, &p->stages[0].reductions, reduction);
   dt_inst_t row = load_inst((dt_buffer_id_t){0}, NULL);
   row.kind = DT_INST_ROW;
-  dt_store_t store = {c, c_at, add_inst(p, &p->stages[1], row), DT_NO_INST, false};
+  dt_store_t store = {c, c_at, add_inst(p, &p->stages[1], row), DT_NO_INST, false, false};
   (void)DT_VEC_PUSH(&p->arena, &p->stages[1].stores, store);
   dt_kernel_t kernel = {
       .name = "matmul", .n_loops = 2, .vars = {i, j}, .extents = {m, n}, .n_rows = 1};

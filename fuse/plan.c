@@ -14,6 +14,7 @@
 #include "fuse/order.h"
 #include "fuse/place.h"
 #include "fuse/sized.h"
+#include "lower/graph/external.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
@@ -22,6 +23,8 @@
 // ---- Kernels that run once --------------------------------------------------------------------------
 
 static bool static_loops(dt_program_t *program, const dt_kernel_t *kernel) {
+  if (kernel->external)
+    return false; // its failure belongs to a call
   for (uint32_t v = 0; v < kernel->n_loops; v++)
     if (!dt__sym_is_const(program->env, kernel->extents[v], NULL))
       return false;
@@ -175,7 +178,20 @@ static dt_status_t make_segments(dt_program_t *program) {
   return NULL;
 }
 
+// Calls of users' ops have kernels where they run.
+static dt_status_t check_calls(const dt_program_t *program, const dt_target_t *target) {
+  for (uint32_t k = 0; k < program->externals.len; k++) {
+    const dt_graph_external_t *call = program->externals.items[k];
+    if (call->def && !dt__op_has_kernel(call->def, target->device))
+      return DT_FAIL(DT_E_UNSUPPORTED,
+                     "the op %s has no kernel for the device; give it one, or a decomposition",
+                     call->name);
+  }
+  return NULL;
+}
+
 dt_status_t dt__fuse_plan(dt_program_t *program, const dt_target_t *target) {
+  DT_TRY(check_calls(program, target));
   DT_TRY(hoist_constant(program));
   DT_TRY(dt__program_settle_regions(program));
   DT_TRY(dt__carry_in_place(program));

@@ -250,10 +250,17 @@ static dt_status_t fuse_section(sections_t *r, uint32_t first, uint32_t end,
   return keep_kernels(r, &view, section, ids);
 }
 
+// A call of a user's op is alone in its section, and stays as it is.
+static bool is_call(const dt_kernel_t *kernel) { return kernel->external != 0; }
+
+static dt_status_t keep_call(sections_t *r, const dt_kernel_t *kernel) {
+  return DT_VEC_PUSH(r->program->arena, &r->kernels, *kernel) ? NULL : DT_NO_MEMORY();
+}
+
 dt_status_t dt__fuse_each_section(dt_program_t *program, const dt_target_t *target,
                                   dt_fuse_fn_t pass) {
   sections_t r = {.program = program};
-  if (program->regions.len == 0)
+  if (program->n_sections == 0)
     return pass(program, target);
   r.owner = DT_ARENA_ARRAY(program->arena, uint32_t, program->buffers.len + 1);
   r.place = DT_ARENA_ARRAY(program->arena, uint32_t, program->buffers.len + 1);
@@ -264,7 +271,8 @@ dt_status_t dt__fuse_each_section(dt_program_t *program, const dt_target_t *targ
     uint32_t section = program->kernels.items[first].section;
     while (end < program->kernels.len && program->kernels.items[end].section == section)
       end++;
-    DT_TRY(fuse_section(&r, first, end, target, pass));
+    DT_TRY(is_call(&program->kernels.items[first]) ? keep_call(&r, &program->kernels.items[first])
+                                                   : fuse_section(&r, first, end, target, pass));
   }
   program->kernels.items = r.kernels.items;
   program->kernels.len = r.kernels.len;

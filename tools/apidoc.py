@@ -29,7 +29,7 @@ EXCEPTIONS = ROOT / "test" / "lint" / "apidoc.txt"
 # In the order in which a reader meets them; headers that are not named come last.
 ORDER = ["ductile", "base", "tensor", "runtime", "function", "session", "trace", "trace_types", "trace_index",
          "trace_windows", "trace_lines", "explain", "device", "graphs", "ir", "onnx", "safetensors",
-         "experimental"]
+         "pass", "op", "accessor", "experimental"]
 TAG = re.compile(r"\[(?:any|external|main thread)\b[^\]]*\]")
 SECTION = re.compile(r"// -{4,} (.*?) -{4,}$")
 
@@ -112,9 +112,20 @@ def name_of(text):
         first = re.search(r"\{\s*(\w+)", text)
         return "constants", first.group(1)
     function = re.search(r"(\w+)\s*\(", text)
-    if text.startswith("DT_API") and function:
+    if text.startswith(("DT_API", "static inline")) and function:
         return "function", function.group(1)
     return None, None
+
+
+def signature(lines):
+    """The lines of an inline function up to its body."""
+    out = []
+    for line in lines:
+        head, brace, _ = line.partition("{")
+        out.append(head.rstrip() + ";" if brace else line)
+        if brace:
+            return out
+    return out
 
 
 def bare(line):
@@ -162,7 +173,15 @@ def read(header, lines):
         else:
             begin = at
             code = bare(line)
-            if not text.startswith("#"):
+            inline = text.startswith("static inline")
+            if inline:
+                while "{" not in code or code.count("{") != code.count("}"):
+                    at += 1
+                    if at == len(lines):
+                        sys.exit(f"{header.stem}.h:{begin + 1}: a function without an end")
+                    code += " " + bare(lines[at])
+                code = code[:code.index("{")]
+            elif not text.startswith("#"):
                 while code.count("{") != code.count("}") or not code.endswith(";"):
                     at += 1
                     if at == len(lines):
@@ -172,7 +191,10 @@ def read(header, lines):
             if not kind:
                 print(f"{header.stem}.h:{begin + 1}: not understood: {code[:60]}")
                 sys.exit(2)
-            declaration = Declaration(kind, name, lines[begin:at + 1], begin + 1)
+            shown = lines[begin:at + 1]
+            if inline:  # its body is not shown
+                shown = signature(shown)
+            declaration = Declaration(kind, name, shown, begin + 1)
             section = header.sections[-1]
             if comment and section_opened and kind == "function" and len(header.sections) > 1:
                 # Directly below the section's line: it is the section's and the declaration's.

@@ -3,6 +3,7 @@
 #include "backend_cuda/codegen/codegen.h"
 
 #include "backend_cuda/exec/session.h"
+#include "ductile/op.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
 #include "runtime/base/thread.h"
@@ -41,6 +42,40 @@ static bool same(const dt_compiled_t *old, const dt_compiled_t *fresh) {
     all = dt__cuda_kernel_of(old->kernels[k])->info.n_words ==
           dt__cuda_kernel_of(fresh->kernels[k])->info.n_words;
   return all;
+}
+
+// ---- Kernels of users -----------------------------------------------------------------------------
+
+static dt_status_t make_unit(dt_cuda_device_t *device, const dt_op_device_kernel_t *kernel,
+                             dt_cuda_unit_t *out) {
+  if (kernel->text)
+    return dt__cuda_unit_make(device, &(dt_cuda_image_t){kernel->text, strlen(kernel->text)}, out);
+  out->cubin = dt__alloc((size_t)kernel->image_bytes);
+  if (!out->cubin)
+    return DT_NO_MEMORY();
+  out->bytes = (size_t)kernel->image_bytes;
+  memcpy(out->cubin, kernel->image, out->bytes);
+  return dt__cuda_unit_load(device, out);
+}
+
+static dt_status_t external(void *device, const dt_op_device_kernel_t *kernel, uint32_t n_words,
+                            void **out_code, dt_kernel_fn_t *out) {
+  dt_cuda_kernel_info_t info = {.threads = kernel->threads,
+                                .teams = kernel->items,
+                                .n_words = n_words,
+                                .shared_bytes = kernel->shared_bytes};
+  dt_cuda_unit_t unit = {0};
+  dt_cuda_code_t *code = NULL;
+  dt_status_t status = make_unit(device, kernel, &unit);
+  if (!status)
+    status = dt__cuda_code_load_entry(device, &unit, &info, kernel->entry, &code);
+  dt__cuda_unit_fini(device, &unit);
+  if (status)
+    return status;
+  kernel_entry_t entry = {.kernel = dt__cuda_code_kernel(code, 0)};
+  *out_code = code;
+  *out = entry.fn;
+  return NULL;
 }
 
 // ---- Whole compiles -------------------------------------------------------------------------------
@@ -99,6 +134,7 @@ const dt_codegen_t dt__cuda_codegen = {
     .unit_work = UINT64_MAX, // each unit is a module, and loading one holds up what runs there
     .reload = reload,
     .unload = unload,
+    .external = external,
     .same = same,
     .cache = cache,
     .key = key,

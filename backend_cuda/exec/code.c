@@ -167,20 +167,17 @@ void dt__cuda_unit_fini(dt_cuda_device_t *device, dt_cuda_unit_t *unit) {
 
 // ---- Kernels --------------------------------------------------------------------------------------
 
-static dt_status_t find_kernel(dt_cuda_code_t *code, uint32_t index,
-                               const dt_cuda_kernel_info_t *info) {
+static dt_status_t find_entry(dt_cuda_code_t *code, dt_cuda_kernel_t *kernel,
+                              const dt_cuda_kernel_info_t *info, const char *name) {
   dt_cuda_device_t *device = code->device;
-  dt_cuda_kernel_t *kernel = &code->kernels[index];
-  char name[24];
   int shared = 0, registers = 0, local = 0;
   kernel->info = *info;
-  (void)snprintf(name, sizeof(name), "dt_k%u", index - info->behind);
   if (info->unit >= code->n_modules)
     return DT_FAIL(DT_E_COMPILE, "%s: there is no unit %u", name, info->unit);
   dt_cu_result_t result =
       device->cuda->module_function(&kernel->function, code->modules[info->unit], name);
   if (result == DT_CU_NOT_FOUND)
-    return DT_FAIL(DT_E_COMPILE, "device code has no kernel %s", name);
+    return DT_FAIL(DT_E_COMPILE, "device code has no kernel %.128s", name);
   DT_TRY(dt__cuda_check(device, result, dt__cuda_symbol(DT_CUDA_SYM_module_function)));
   DT_CUDA_TRY(device, function_attribute, &shared, DT_CU_FUNC_SHARED_BYTES, kernel->function);
   DT_CUDA_TRY(device, function_attribute, &registers, DT_CU_FUNC_REGISTERS, kernel->function);
@@ -203,6 +200,13 @@ static dt_status_t find_kernel(dt_cuda_code_t *code, uint32_t index,
     DT_CUDA_TRY(device, function_set, kernel->function, DT_CU_FUNC_MAX_DYNAMIC_SHARED,
                 device->shared_per_block - shared);
   return NULL;
+}
+
+static dt_status_t find_kernel(dt_cuda_code_t *code, uint32_t index,
+                               const dt_cuda_kernel_info_t *info) {
+  char name[24];
+  (void)snprintf(name, sizeof(name), "dt_k%u", index - info->behind);
+  return find_entry(code, &code->kernels[index], info, name);
 }
 
 void dt__cuda_info_write(const dt_cuda_kernel_info_t *info, uint32_t *out) {
@@ -253,25 +257,56 @@ static dt_status_t find_kernels(dt_cuda_code_t *code, const dt_cuda_kernel_info_
   return status;
 }
 
-dt_status_t dt__cuda_code_load(dt_cuda_device_t *device, dt_cuda_unit_t *units, uint32_t n_units,
-                               const dt_cuda_kernel_info_t *kernels, uint32_t n_kernels,
-                               dt_cuda_code_t **out) {
-  *out = NULL;
-  DT_TRY(check_kernels(kernels, n_kernels));
+// Code of `n_kernels` kernels, which are yet to be found, in the units' modules, which it takes.
+static dt_status_t take_units(dt_cuda_device_t *device, dt_cuda_unit_t *units, uint32_t n_units,
+                              uint32_t n_kernels, dt_cuda_code_t **out) {
   dt_cuda_code_t *code = dt__calloc(1, sizeof(*code) + n_kernels * sizeof(code->kernels[0]));
+  *out = code;
   if (!code)
     return DT_NO_MEMORY();
   code->device = device;
   code->n = n_kernels;
   code->modules = dt__calloc(n_units, sizeof(*code->modules));
-  dt_status_t status = code->modules ? NULL : DT_NO_MEMORY();
-  for (; !status && code->n_modules < n_units; code->n_modules++) {
+  if (!code->modules)
+    return DT_NO_MEMORY();
+  for (; code->n_modules < n_units; code->n_modules++) {
     code->modules[code->n_modules] = units[code->n_modules].module;
     code->bytes += units[code->n_modules].bytes;
     units[code->n_modules].module = NULL;
   }
+  return NULL;
+}
+
+dt_status_t dt__cuda_code_load(dt_cuda_device_t *device, dt_cuda_unit_t *units, uint32_t n_units,
+                               const dt_cuda_kernel_info_t *kernels, uint32_t n_kernels,
+                               dt_cuda_code_t **out) {
+  dt_cuda_code_t *code = NULL;
+  *out = NULL;
+  DT_TRY(check_kernels(kernels, n_kernels));
+  dt_status_t status = take_units(device, units, n_units, n_kernels, &code);
   if (!status && n_kernels)
     status = find_kernels(code, kernels);
+  if (status) {
+    dt__cuda_code_unload(code);
+    return status;
+  }
+  *out = code;
+  return NULL;
+}
+
+dt_status_t dt__cuda_code_load_entry(dt_cuda_device_t *device, dt_cuda_unit_t *unit,
+                                     const dt_cuda_kernel_info_t *info, const char *entry,
+                                     dt_cuda_code_t **out) {
+  dt_cuda_code_t *code = NULL;
+  *out = NULL;
+  DT_TRY(check_kernels(info, 1));
+  dt_status_t status = take_units(device, unit, 1, 1, &code);
+  if (!status)
+    status = dt__cuda_enter(device);
+  if (!status) {
+    status = find_entry(code, &code->kernels[0], info, entry);
+    dt__cuda_leave(device);
+  }
   if (status) {
     dt__cuda_code_unload(code);
     return status;

@@ -113,6 +113,10 @@ void dt__cuda_unit_fini(dt_cuda_device_t *device, dt_cuda_unit_t *unit);
 dt_status_t dt__cuda_code_load(dt_cuda_device_t *device, dt_cuda_unit_t *units, uint32_t n_units,
                                const dt_cuda_kernel_info_t *kernels, uint32_t n_kernels,
                                dt_cuda_code_t **out) DT_MUST_USE;
+// The same of one unit with one kernel, which has another name.
+dt_status_t dt__cuda_code_load_entry(dt_cuda_device_t *device, dt_cuda_unit_t *unit,
+                                     const dt_cuda_kernel_info_t *info, const char *entry,
+                                     dt_cuda_code_t **out) DT_MUST_USE;
 // Unloads. NULL allowed. No launch of it may be running.
 void dt__cuda_code_unload(dt_cuda_code_t *code);
 const dt_cuda_kernel_t *dt__cuda_code_kernel(const dt_cuda_code_t *code, uint32_t index);

@@ -113,6 +113,59 @@ static void close_slices(dt_host_t *h) {
   h->level = 0;
 }
 
+// ---- Calls of users' ops --------------------------------------------------------------------------
+typedef void (*buffer_fn_t)(dt_host_t *h, dt_buffer_id_t id, uint32_t *at);
+
+static void each_tensor(dt_host_t *h, const dt_stage_t *stage, buffer_fn_t visit, uint32_t *at) {
+  for (uint32_t i = 0; i < stage->insts.len; i++)
+    if (stage->insts.items[i].buffer.id)
+      visit(h, stage->insts.items[i].buffer, at);
+  for (uint32_t i = 0; i < stage->stores.len; i++)
+    visit(h, stage->stores.items[i].buffer, at);
+}
+
+static void put_address(dt_host_t *h, dt_buffer_id_t id, uint32_t *at) {
+  dt__host_store_at(h, dt__host_address(h, id), h->words, (*at)++);
+}
+
+static void put_sizes(dt_host_t *h, dt_buffer_id_t id, uint32_t *at) {
+  const dt_buffer_t *buffer = dt__program_buffer(&h->k.m->program, id);
+  for (uint32_t d = 0; d < buffer->rank; d++)
+    dt__host_store_at(h, dt__host_value(h, buffer->sizes[d]), h->words, (*at)++);
+  for (uint32_t d = 0; d < buffer->rank; d++)
+    dt__host_store_at(h, dt__host_value(h, buffer->strides[d]), h->words, (*at)++);
+}
+
+// Words of a kernel; for calls of users' ops as native.h has them.
+static uint32_t count_words(const dt_host_program_t *p, uint32_t index) {
+  const dt_kernel_t *kernel = &p->m->program.kernels.items[index];
+  uint32_t n = 1;
+  if (!kernel->external)
+    return p->params[index].n_buffers + p->params[index].n_symbols;
+  const dt_stage_t *stage = &kernel->stages.items[0];
+  for (uint32_t i = 0; i < stage->insts.len; i++)
+    if (stage->insts.items[i].buffer.id)
+      n += 1 + 2 * dt__program_buffer(&p->m->program, stage->insts.items[i].buffer)->rank;
+  for (uint32_t i = 0; i < stage->stores.len; i++)
+    n += 1 + 2 * dt__program_buffer(&p->m->program, stage->stores.items[i].buffer)->rank;
+  return n;
+}
+
+static dt_status_t run_external(dt_host_t *h, const dt_kernel_t *kernel) {
+  dt_emit_t *m = h->k.m;
+  LLVMValueRef externals = dt__host_load_field(h, m->t_ptr, offsetof(dt_frame_t, externals));
+  LLVMValueRef entry = dt__host_load_at(h, m->t_ptr, externals, kernel->external - 1);
+  uint32_t at = 0;
+  dt__host_store_at(h, entry, h->words, at++);
+  each_tensor(h, &kernel->stages.items[0], put_address, &at);
+  each_tensor(h, &kernel->stages.items[0], put_sizes, &at);
+  choice_t choice = {.fn = dt__host_load_at(h, m->t_ptr, entry, 0),
+                     .count = dt__host_value(h, kernel->extents[0]),
+                     .grain = dt__emit_i64(m, 1)};
+  launch(h, choice);
+  return NULL;
+}
+
 static dt_status_t run_kernel(dt_host_t *h, uint32_t index) {
   const dt_kernel_params_t *params = &h->of->params[index];
   dt_emit_t *m = h->k.m;
@@ -123,6 +176,8 @@ static dt_status_t run_kernel(dt_host_t *h, uint32_t index) {
     DT_TRY(dt__schedule_verify(m, kernel, &kernel->schedules.items[s]));
   if (!dt__host_launches(&m->program, index))
     return NULL;
+  if (kernel->external)
+    return run_external(h, kernel);
   choice_t choice = choose(h, index);
   for (uint32_t i = 0; i < params->n_buffers; i++)
     dt__host_store_at(h, dt__host_address(h, params->buffers[i]), h->words, i);
@@ -136,13 +191,11 @@ static dt_status_t run_kernel(dt_host_t *h, uint32_t index) {
 static dt_status_t emit_launches(const dt_host_program_t *p, const char *name, uint32_t first,
                                  uint32_t last, bool symbols, uint32_t readbacks) {
   dt_emit_t *m = p->m;
-  const dt_kernel_params_t *params = p->params;
   dt_host_t h;
   DT_TRY(dt__host_open(&h, p, name, m->t_void, symbols, readbacks));
   uint32_t most = 1;
   for (uint32_t i = first; i < last; i++)
-    if (params[i].n_buffers + params[i].n_symbols > most)
-      most = params[i].n_buffers + params[i].n_symbols;
+    most = count_words(p, i) > most ? count_words(p, i) : most;
   h.words = dt__body_slot(&h.k, m->t_i64, most);
   for (uint32_t i = first; i < last && !m->failure; i++) {
     const dt_program_slices_t *slices = dt__kernel_slices(&m->program, i);
@@ -160,12 +213,10 @@ static dt_status_t emit_launches(const dt_host_program_t *p, const char *name, u
 // slices.
 static uint32_t run_piece_end(const dt_host_program_t *p, uint32_t first, uint32_t last) {
   const dt_program_t *program = &p->m->program;
-  const dt_kernel_params_t *params = p->params;
   uint32_t words = 0;
   for (uint32_t i = first; i < last; i++) {
     const dt_program_slices_t *slices = dt__kernel_slices(program, i);
-    words += LAUNCH_WORDS * program->kernels.items[i].schedules.len + params[i].n_buffers +
-             params[i].n_symbols;
+    words += LAUNCH_WORDS * program->kernels.items[i].schedules.len + count_words(p, i);
     if (words > PIECE_WORDS && i > first && (!slices || slices->first == i))
       return i;
   }

@@ -362,7 +362,7 @@ dt_status_t dt__llvm_split(dt_program_t *program, const dt_target_t *target, uin
     out->first_code[i] = at;
     for (uint32_t s = 0; s < program->kernels.items[i].schedules.len; s++, at++) {
       out->code_of_kernel[at] = DT_NO_CODE;
-      if (i + 1 == chain.end)
+      if (i + 1 == chain.end && !program->kernels.items[i].external)
         DT_TRY(find_code(program, target, chain, s, &codes, &out->code_of_kernel[at]));
     }
   }

@@ -10,8 +10,9 @@
 
 // The first failure of a data check in one call. Written by compare-and-swap on `check` (0 → index
 // + 1), the values after it by whoever won.
+#define DT_RECORD_STATUS (-1) // in `check`: `value` is a dt_status_t, which the record owns
 typedef struct dt_launch_record_t {
-  _Atomic int64_t check; // 0: none; else index into the program's checks, plus 1
+  _Atomic int64_t check; // 0: none; else index into the program's checks, plus 1; or the above
   int64_t value, extent; // the offending index as loaded, and the size it must be below
 } dt_launch_record_t;
 
@@ -25,7 +26,7 @@ typedef void (*dt_kernel_fn_t)(const uint64_t *words, int64_t begin, int64_t end
 // second by plan. A program that reads numbers from its own data is planned and run in segments, in
 // order: the plan of a later one reads them (from the block, or from arguments, constants, ONCE
 // memory) into `symbols`.
-#define DT_FRAME_VERSION 1u // of what generated code knows of this file and of dt_control_t
+#define DT_FRAME_VERSION 2u // of what generated code knows of this file and of dt_control_t
 typedef struct dt_frame_t {
   // In.
   uint32_t version; // DT_FRAME_VERSION
@@ -37,6 +38,10 @@ typedef struct dt_frame_t {
   void *const *constants;        // address of each constant
   char *once;                    // the variant's ONCE memory
   const dt_kernel_fn_t *kernels; // by code index (dt_unit_map_t)
+  // By call of a user's op, whose kernel is no code of ours: what it points to begins with the
+  // dt_kernel_fn_t that is launched. Its words: this pointer, the addresses of the operands and of
+  // the results, then the sizes and strides of each, in the same order.
+  const void *const *externals;
   // Set by plan.
   int64_t block_bytes;   // leased block wanted, never less than before; the caller then sets
                          // `block`, with what was in it kept

@@ -68,6 +68,9 @@ DT_API const char *dt_code_name(dt_code_t code);
 // The message: what happened, what was expected, what was found, and what to do, outermost context
 // first. "" for NULL. Valid until the status is freed. [any]
 DT_API const char *dt_status_message(dt_status_t status);
+// A failure of a function that a program gives the library, such as a pass or a kernel; never NULL.
+// DT_OK and unknown codes become DT_E_ARGUMENT. `message` is copied. [any]
+DT_API dt_status_t dt_status_make(dt_code_t code, const char *message);
 // Releases a status; NULL is allowed. [any, each status once]
 DT_API void dt_status_free(dt_status_t status);
 

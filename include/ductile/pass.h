@@ -104,7 +104,7 @@ typedef struct dt_node_info_t {
   uint32_t struct_size; // set it before asking: nothing beyond it is written
   dt_dtype_t dtype;
   const char *op;   // "matmul"
-  const char *name; // of an input, a constant; "" else
+  const char *name; // of an input, a constant; of a user's op (`external`, op.h); "" else
   const char *file; // the line that made it; "" where none is known
   int32_t line;
   uint32_t n_inputs;  // values it is made of
@@ -169,6 +169,34 @@ DT_API dt_status_t dt_rewriter_at(dt_rewriter_t *rewriter, dt_value_t before) DT
 // Takes a node out. DT_E_STATE where something uses it (named), or where it binds a number from
 // data; inputs and constants stay. [external by rewriter]
 DT_API dt_status_t dt_rewriter_erase(dt_rewriter_t *rewriter, dt_value_t node) DT_MUST_USE;
+
+// ---- Lowerings ----------------------------------------------------------------------------------
+
+// A lowering of an op of the library: makes `node` in another way, by builders over the rewriter's
+// trace, and puts it into *out; or declines, and leaves *out the none value. What it makes has the
+// node's dtype and sizes. A failure is the compile's.
+typedef dt_status_t (*dt_lowering_fn_t)(dt_rewriter_t *rewriter, dt_value_t node, dt_value_t *out,
+                                        void *closure);
+// Lets `lower` replace nodes of `op` ("softmax"), wherever it does not decline. It is a pass at
+// DT_POINT_BEFORE_DECOMPOSE, and goes by the rules of passes: `options` name it, and lowerings of
+// lower priority are asked first. DT_E_ARGUMENT also for an op that the library does not have, and
+// for one that makes no value of others. [any]
+DT_API dt_status_t dt_lowering_override(dt_runtime_t *runtime, const char *op,
+                                        dt_lowering_fn_t lower, void *closure,
+                                        const dt_pass_options_t *options) DT_MUST_USE;
+
+// ---- Interposers --------------------------------------------------------------------------------
+
+// Sees each node that builders make of other values: `made`, what it is (without users), and its
+// operands. It gives the value that stands for the builder's, which it may make by builders: of the
+// same dtype and sizes; or the none value, for `made`. Inside of it builders are not interposed.
+typedef dt_value_t (*dt_interposer_fn_t)(dt_trace_t *trace, dt_value_t made,
+                                         const dt_node_info_t *info, const dt_value_t *inputs,
+                                         void *closure);
+// For the builders that follow in this trace; NULL: none any more. Builders that make several nodes
+// are seen node by node. [external by trace]
+DT_API void dt_trace_set_interposer(dt_trace_t *trace, dt_interposer_fn_t interposer,
+                                    void *closure);
 
 #ifdef __cplusplus
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies of graphs: every pointer into the graph's arena is followed.
-#include "lower/graph/graph.h"
+#include "lower/graph/external.h"
 #include "runtime/base/status.h"
 
 static bool copy_text(dt_arena_t *arena, const char **text) {
@@ -36,6 +36,16 @@ static bool copy_names(dt_graph_t *copy) {
   return good;
 }
 
+static bool copy_externals(dt_graph_t *copy) {
+  for (uint32_t k = 0; k < copy->externals.len; k++) {
+    dt_graph_external_t *external = DT_ARENA_NEW(copy->arena, dt_graph_external_t);
+    if (!external || !dt__external_copy(copy->arena, copy->externals.items[k], external))
+      return false;
+    copy->externals.items[k] = external;
+  }
+  return true;
+}
+
 static dt_status_t copy_bodies(dt_graph_t *copy) {
   for (uint32_t k = 0; k < copy->controls.len; k++) {
     dt_graph_control_t *control = &copy->controls.items[k];
@@ -58,7 +68,7 @@ dt_status_t dt__graph_copy(dt_arena_t *arena, const dt_graph_t *graph, dt_graph_
       !DT_VEC_COPY(arena, &copy->constants) || !DT_VEC_COPY(arena, &copy->outputs) ||
       !DT_VEC_COPY(arena, &copy->asserts) || !DT_VEC_COPY(arena, &copy->captures) ||
       !DT_VEC_COPY(arena, &copy->updates) || !DT_VEC_COPY(arena, &copy->controls) ||
-      !copy_names(copy))
+      !DT_VEC_COPY(arena, &copy->externals) || !copy_names(copy) || !copy_externals(copy))
     return DT_NO_MEMORY();
   DT_TRY(copy_bodies(copy));
   *out = copy;

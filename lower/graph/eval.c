@@ -255,7 +255,8 @@ static dt_status_t evaluate(dt_eval_t *e, dt_eval_value_t *out) {
   const dt_graph_t *graph = e->graph;
   bool *needed = NULL;
   e->results = DT_ARENA_ARRAY(e->arena, dt_eval_value_t *, graph->controls.len + 1);
-  if (!e->results)
+  e->externals = DT_ARENA_ARRAY(e->arena, dt_eval_value_t *, graph->externals.len + 1);
+  if (!e->results || !e->externals)
     return DT_NO_MEMORY();
   DT_TRY(dt__graph_live(graph, e->arena, &needed));
   for (uint32_t k = 0; k < graph->nodes.len; k++) {

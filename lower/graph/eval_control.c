@@ -177,7 +177,8 @@ dt_status_t dt__eval_while(const dt_eval_t *e, const dt_node_t *node, dt_eval_va
 
 dt_status_t dt__eval_result(const dt_eval_t *e, const dt_node_t *node, dt_eval_value_t *out) {
   const dt_node_t *control = dt__graph_node(e->graph, node->inputs[0]);
-  const dt_eval_value_t *made = &e->results[control->attrs->index][node->attrs->index];
+  dt_eval_value_t **results = control->op == DT_OP_external ? e->externals : e->results;
+  const dt_eval_value_t *made = &results[control->attrs->index][node->attrs->index];
   DT_TRY(same_sizes(node, made, out));
   *out = *made;
   return NULL;

@@ -26,6 +26,7 @@ typedef struct dt_eval_t {
   // Of a body: its inputs, in place of args. Of any graph: what its controls gave, by control.
   const dt_eval_value_t *operands;
   dt_eval_value_t **results;
+  dt_eval_value_t **externals; // what calls of users' ops gave, by call
 } dt_eval_t;
 
 static inline const dt_eval_value_t *dt__eval_in(const dt_eval_t *e, const dt_node_t *node,

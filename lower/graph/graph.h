@@ -60,6 +60,7 @@ enum {
 typedef struct dt_attrs_t {
   dt_dtype_t dtype; // cast, scalar, iota, size
   uint32_t index;  // input, constant: which; cond, switch, while: of graph->controls; result: which
+                   // external: of graph->externals
   uint32_t n_axes; // reductions (ascending), permute (order), concat, gather, iota, softmax (one)
                    // windows: how many dims they have
   int32_t axes[DT_MAX_RANK];
@@ -149,6 +150,9 @@ static inline uint32_t dt__control_n(const dt_graph_control_t *control) {
   return n;
 }
 
+// A call of a user's op (external.h).
+typedef struct dt_graph_external_t dt_graph_external_t;
+
 typedef struct dt_graph {
   dt_arena_t *arena;       // owns everything below; borrowed
   dt_symenv_t *env;        // borrowed
@@ -160,6 +164,7 @@ typedef struct dt_graph {
   DT_VEC(dt_graph_capture_t) captures;
   DT_VEC(dt_graph_update_t) updates; // at most one an input
   DT_VEC(dt_graph_control_t) controls;
+  DT_VEC(const dt_graph_external_t *) externals;
 } dt_graph_t;
 
 // An empty graph in `arena`; NULL without memory.
@@ -252,6 +257,7 @@ typedef enum dt_lower_kind_t {
   DT_LOWER_search,   // DT_INST_SEARCH
   DT_LOWER_compress, // masked stores at DATA indices
   DT_LOWER_control,  // regions of the program around the bodies' kernels
+  DT_LOWER_external, // a kernel that names the call
 } dt_lower_kind_t;
 
 // An op: its row of ops.def at run time.

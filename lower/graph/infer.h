@@ -100,7 +100,12 @@ void dt__print_name(const dt_graph_t *graph, dt_node_id_t id, dt_text_t *out);
 void dt__print_sizes(const dt_symenv_t *env, uint32_t rank, const dt_sym_t *sizes, dt_text_t *out);
 
 // What `result` reads: the node of a body (`cond`: of the first) that gives output attrs.index.
-dt_status_t dt__infer_output(const dt_infer_t *ctx, const dt_node_t **out) DT_MUST_USE;
+typedef struct dt_infer_output_t {
+  dt_dtype_t dtype;
+  uint32_t rank;
+  const dt_sym_t *sizes;
+} dt_infer_output_t;
+dt_status_t dt__infer_output(const dt_infer_t *ctx, dt_infer_output_t *out) DT_MUST_USE;
 
 // ---- Rules (columns of ops.def) -----------------------------------------------------------------
 // Which attributes ops of the rule read, and whether they compute with their inputs
@@ -128,7 +133,8 @@ dt_status_t dt__infer_output(const dt_infer_t *ctx, const dt_node_t **out) DT_MU
   DTYPE_RULE(input, 0, false)                                                                      \
   DTYPE_RULE(constant, 0, false)                                                                   \
   DTYPE_RULE(control, 0, false)                                                                    \
-  DTYPE_RULE(result, 0, false)
+  DTYPE_RULE(result, 0, false)                                                                     \
+  DTYPE_RULE(external, 0, false)
 
 #define DTYPE_RULE(name, attrs, computes)                                                          \
   dt_status_t dt__dtype_rule_##name(dt_infer_t *ctx) DT_MUST_USE;
@@ -166,6 +172,7 @@ DT_DTYPE_RULES
   RULE(switch, DT_ATTR_INDEX)                                                                      \
   RULE(while, DT_ATTR_INDEX)                                                                       \
   RULE(result, DT_ATTR_INDEX)                                                                      \
+  RULE(external, DT_ATTR_INDEX | DT_ATTR_SYMS)                                                     \
   RULE(window, DT_ATTR_N_AXES | DT_ATTR_SYMS)                                                      \
   RULE(overlap, DT_ATTR_N_AXES | DT_ATTR_SYMS)                                                     \
   RULE(conv, DT_ATTR_N_AXES | DT_ATTR_SYMS)                                                        \

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Control that data decides: `cond`, `switch` and `while` nodes, the rules that their operands and
 // bodies must satisfy, and what `result` reads of them.
+#include "lower/graph/external.h"
 #include "lower/graph/infer.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/status.h"
@@ -218,27 +219,43 @@ dt_status_t dt__shape_rule_while(dt_infer_t *ctx) {
   return NULL;
 }
 
-dt_status_t dt__infer_output(const dt_infer_t *ctx, const dt_node_t **out) {
+// The value of an op of a user is its first result.
+static dt_status_t external_output(const dt_infer_t *ctx, const dt_node_t *node,
+                                   dt_infer_output_t *out) {
+  const dt_graph_external_t *external = dt__graph_external(ctx->graph, node);
+  if (ctx->attrs->index == 0 || ctx->attrs->index >= external->n_results)
+    return dt__infer_fail(ctx, DT_E_ARGUMENT, "there is no result %u of %u beside the first",
+                          ctx->attrs->index, external->n_results);
+  const dt_external_result_t *result = &external->results[ctx->attrs->index];
+  *out = (dt_infer_output_t){result->dtype, result->rank, result->sizes};
+  return NULL;
+}
+
+dt_status_t dt__infer_output(const dt_infer_t *ctx, dt_infer_output_t *out) {
   const dt_node_t *node = dt__infer_in(ctx, 0);
-  *out = NULL;
+  if (node->op == DT_OP_external)
+    return external_output(ctx, node, out);
   if (!dt__op_is_control(node->op) || node->attrs->index >= ctx->graph->controls.len)
-    return dt__infer_fail(ctx, DT_E_ARGUMENT, "the argument must be a cond, a switch or a while");
+    return dt__infer_fail(ctx, DT_E_ARGUMENT,
+                          "the argument must be a cond, a switch, a while or an external");
   // What a loop leaves has the sizes of its state, which its body's inputs have.
   const dt_graph_control_t *control = dt__graph_control(ctx->graph, node);
   const dt_graph_t *body = control->bodies[node->op == DT_OP_while];
   if (ctx->attrs->index >= body->outputs.len)
     return dt__infer_fail(ctx, DT_E_ARGUMENT, "there is no output %u of %u", ctx->attrs->index,
                           body->outputs.len);
-  *out = node->op == DT_OP_while ? dt__graph_node(ctx->graph, node->inputs[ctx->attrs->index])
-                                 : output_of(body, ctx->attrs->index);
+  const dt_node_t *output = node->op == DT_OP_while
+                                ? dt__graph_node(ctx->graph, node->inputs[ctx->attrs->index])
+                                : output_of(body, ctx->attrs->index);
+  *out = (dt_infer_output_t){output->dtype, output->rank, output->sizes};
   return NULL;
 }
 
 dt_status_t dt__shape_rule_result(dt_infer_t *ctx) {
-  const dt_node_t *output = NULL;
+  dt_infer_output_t output;
   DT_TRY(dt__infer_output(ctx, &output));
-  ctx->rank = output->rank;
-  for (uint32_t k = 0; k < output->rank; k++)
-    ctx->sizes[k] = output->sizes[k];
+  ctx->rank = output.rank;
+  for (uint32_t k = 0; k < output.rank; k++)
+    ctx->sizes[k] = output.sizes[k];
   return NULL;
 }

@@ -162,8 +162,8 @@ dt_status_t dt__dtype_rule_control(dt_infer_t *ctx) {
 }
 
 dt_status_t dt__dtype_rule_result(dt_infer_t *ctx) {
-  const dt_node_t *output = NULL;
+  dt_infer_output_t output;
   DT_TRY(dt__infer_output(ctx, &output));
-  ctx->dtype = output->dtype;
+  ctx->dtype = output.dtype;
   return NULL;
 }

@@ -61,6 +61,7 @@ enum {
 #define SCALAR_search(name) DT_SCALAR_NONE
 #define SCALAR_compress(name) DT_SCALAR_NONE
 #define SCALAR_control(name) DT_SCALAR_NONE
+#define SCALAR_external(name) DT_SCALAR_NONE
 #define SCALAR_ew(name) DT_SCALAR_##name
 #define SCALAR_part(name) DT_SCALAR_##name
 

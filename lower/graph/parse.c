@@ -2,6 +2,7 @@
 // The reader of what print.c writes. A text is untrusted: every node goes through the builder, and
 // the sizes it states must be possible under what inference says; where inference cannot tell (the
 // graph was built with facts that the text does not carry), the stated sizes are learned.
+#include "lower/graph/external.h"
 #include "lower/graph/infer.h"
 #include "lower/graph/scalar.h"
 #include "runtime/base/dtype.h"
@@ -402,6 +403,131 @@ static dt_status_t parse_bodies(parser_t *p, dt_op_t op, dt_graph_control_t *out
   return NULL;
 }
 
+// ---- Calls of users' ops ------------------------------------------------------------------------
+#define MAX_ATTRS 64u     // of one call
+#define MAX_VALUES 65536u // of one attribute
+
+static dt_status_t f64_item(parser_t *p, void *items, uint32_t k) {
+  return dt__scan_f64(p->scan, (double *)items + k);
+}
+
+// [value, …] of 8 bytes each.
+static dt_status_t parse_values(parser_t *p, item_fn_t item, uint32_t *out_n, void **out) {
+  uint32_t cap = 0;
+  void *items = NULL;
+  *out_n = 0;
+  DT_TRY(dt__scan_expect(p->scan, "["));
+  while (!dt__scan_peek(p->scan, "]")) {
+    if (*out_n > 0)
+      DT_TRY(dt__scan_expect(p->scan, ","));
+    if (*out_n == MAX_VALUES)
+      return dt__scan_fail(p->scan, "more than %u entries", MAX_VALUES);
+    if (!dt__arena_grow(p->graph->arena, &items, &cap, *out_n + 1, sizeof(int64_t)))
+      return DT_NO_MEMORY();
+    DT_TRY(item(p, items, *out_n));
+    (*out_n)++;
+  }
+  *out = items;
+  return dt__scan_expect(p->scan, "]");
+}
+
+static dt_status_t parse_text(parser_t *p, const char **out) {
+  DT_TRY(parse_string(p));
+  *out = dt__arena_strdup(p->graph->arena, p->name);
+  return *out ? NULL : DT_NO_MEMORY();
+}
+
+// KIND NAME VALUE
+static dt_status_t parse_attr(parser_t *p, dt_op_attr_t *attr) {
+  const char *word = NULL;
+  size_t len = 0;
+  void *values = NULL;
+  for (int kind = DT_OP_ATTR_INT; kind <= DT_OP_ATTR_FLOATS && !attr->kind; kind++)
+    if (dt__scan_accept_word(p->scan, dt__attr_kind_name((dt_op_attr_kind_t)kind)))
+      attr->kind = (dt_op_attr_kind_t)kind;
+  if (!attr->kind)
+    return dt__scan_fail(p->scan, "expected int, float, text, ints or floats");
+  DT_TRY(dt__scan_word(p->scan, &word, &len));
+  attr->name = dt__arena_printf(p->graph->arena, "%.*s", (int)(len < 256 ? len : 256), word);
+  if (!attr->name)
+    return DT_NO_MEMORY();
+  if (!dt__attr_name_is_valid(attr->name))
+    return dt__scan_fail(p->scan, "'%s' is no name of an attribute", attr->name);
+  switch (attr->kind) {
+  case DT_OP_ATTR_INT:
+    return dt__scan_i64(p->scan, &attr->i);
+  case DT_OP_ATTR_FLOAT:
+    return dt__scan_f64(p->scan, &attr->f);
+  case DT_OP_ATTR_TEXT:
+    return parse_text(p, &attr->text);
+  case DT_OP_ATTR_INTS:
+    DT_TRY(parse_values(p, i64_item, &attr->n, &values));
+    attr->ints = values;
+    return NULL;
+  case DT_OP_ATTR_FLOATS:
+    DT_TRY(parse_values(p, f64_item, &attr->n, &values));
+    attr->floats = values;
+    return NULL;
+  }
+  return NULL;
+}
+
+static dt_status_t parse_call_attrs(parser_t *p, dt_graph_external_t *external) {
+  dt_op_attr_t *attrs = DT_ARENA_ARRAY(p->graph->arena, dt_op_attr_t, MAX_ATTRS);
+  if (!attrs)
+    return DT_NO_MEMORY();
+  external->attrs = attrs;
+  DT_TRY(dt__scan_expect(p->scan, "{"));
+  while (!dt__scan_accept(p->scan, "}")) {
+    if (external->n_attrs)
+      DT_TRY(dt__scan_expect(p->scan, ","));
+    if (external->n_attrs == MAX_ATTRS)
+      return dt__scan_fail(p->scan, "more than %u attributes", MAX_ATTRS);
+    DT_TRY(parse_attr(p, &attrs[external->n_attrs++]));
+  }
+  return NULL;
+}
+
+static dt_status_t result_item(parser_t *p, void *items, uint32_t k) {
+  dt_external_result_t *result = (dt_external_result_t *)items + k;
+  DT_TRY(parse_dtype(p, &result->dtype));
+  return parse_list(p, sym_item, result->sizes, DT_MAX_RANK, &result->rank);
+}
+
+// "domain.name" "identity" kernel with {…} items [e] gives [TYPE, …]
+static dt_status_t parse_external(parser_t *p, const dt_node_id_t *inputs, uint32_t n_inputs,
+                                  dt_node_id_t *out) {
+  dt_external_result_t results[DT_OP_MAX_RESULTS] = {0};
+  dt_graph_external_t external = {.results = results};
+  DT_TRY(parse_text(p, &external.name));
+  if (!dt__op_name_is_valid(external.name))
+    return dt__scan_fail(p->scan, "'%s' is no name of an op", external.name);
+  DT_TRY(parse_text(p, &external.identity));
+  if (dt__scan_accept_word(p->scan, "numbers"))
+    external.part = DT_EXTERNAL_NUMBERS;
+  else
+    DT_TRY(dt__scan_expect(p->scan, "kernel"));
+  DT_TRY(dt__scan_expect(p->scan, "with"));
+  DT_TRY(parse_call_attrs(p, &external));
+  DT_TRY(dt__scan_expect(p->scan, "items"));
+  DT_TRY(parse_one_sym(p, &external.items));
+  DT_TRY(dt__scan_expect(p->scan, "gives"));
+  DT_TRY(parse_list(p, result_item, results, DT_OP_MAX_RESULTS, &external.n_results));
+  return placed(p, dt__graph_add_external(p->graph, &external, inputs, n_inputs, NULL, out));
+}
+
+// ---- Nodes --------------------------------------------------------------------------------------
+static dt_status_t add_op(parser_t *p, dt_op_t op, const dt_node_id_t *inputs, uint32_t n,
+                          const dt_attrs_t *attrs, dt_node_id_t *out) {
+  dt_graph_control_t control = {{NULL, NULL}};
+  if (op == DT_OP_external)
+    return parse_external(p, inputs, n, out);
+  DT_TRY(parse_bodies(p, op, &control));
+  return placed(p, dt__op_is_control(op)
+                       ? dt__graph_add_control(p->graph, op, &control, inputs, n, NULL, out)
+                       : dt__graph_add(p->graph, op, inputs, n, attrs, NULL, out));
+}
+
 static dt_status_t parse_op(parser_t *p, dt_op_t op, dt_node_id_t *out) {
   DT_VEC(dt_node_id_t) inputs = {0};
   while (dt__scan_peek(p->scan, inputs.len ? "," : "%")) {
@@ -418,12 +544,7 @@ static dt_status_t parse_op(parser_t *p, dt_op_t op, dt_node_id_t *out) {
   dt_dtype_t value = inputs.len ? dt__graph_node(p->graph, inputs.items[0])->dtype : DT_I64;
   if (dt__scan_accept(p->scan, "{"))
     DT_TRY(parse_attrs(p, op, value, &attrs));
-  dt_graph_control_t control = {{NULL, NULL}};
-  DT_TRY(parse_bodies(p, op, &control));
-  DT_TRY(placed(
-      p, dt__op_is_control(op)
-             ? dt__graph_add_control(p->graph, op, &control, inputs.items, inputs.len, NULL, out)
-             : dt__graph_add(p->graph, op, inputs.items, inputs.len, &attrs, NULL, out)));
+  DT_TRY(add_op(p, op, inputs.items, inputs.len, &attrs, out));
   DT_TRY(dt__scan_expect(p->scan, ":"));
   return parse_type(p, &p->graph->nodes.items[out->id - 1]);
 }

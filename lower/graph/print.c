@@ -11,6 +11,8 @@
 //            %N = OP %A, %B {KEY = VALUE, …} : f32[s0, 4]
 //            %N = cond %P, %A, … then BODY else BODY : bool[]
 //            %N = while %A, … test BODY body BODY : bool[]
+//            %N = external %A, … "domain.name" "identity" kernel with {int axis 3, …} items [s0]
+//                 gives [f32[s0, 4], …] : f32[s0, 4]     a call of a user's op, or of its `numbers`
 //            assert COND "what"                          and "code N" where it is not DT_E_SHAPE
 //            update INPUT %N                      what the call writes into input number INPUT
 //            return %N, …
@@ -18,6 +20,7 @@
 //
 // Inputs and constants are declared in their order; `%N = input {index = 0} : …` is one more leaf
 // of a declared one, and a declaration without `%N =` has no leaf at that place.
+#include "lower/graph/external.h"
 #include "lower/graph/infer.h"
 #include "lower/graph/scalar.h"
 #include "runtime/base/dtype.h"
@@ -168,7 +171,8 @@ static void key(dt_text_t *out, bool *any, const char *name) {
 
 static void put_attrs(const dt_graph_t *graph, const dt_node_t *node, dt_text_t *out) {
   const dt_attrs_t *attrs = node->attrs;
-  uint32_t mask = dt__op_is_control(node->op) ? 0 : dt__op_attrs(node->op);
+  bool apart = dt__op_is_control(node->op) || node->op == DT_OP_external; // printed behind
+  uint32_t mask = apart ? 0 : dt__op_attrs(node->op);
   bool any = false;
   if (mask & DT_ATTR_INDEX) {
     key(out, &any, "index");
@@ -244,12 +248,34 @@ static void put_body(const dt_graph_t *body, const char *name, dt_text_t *out) {
   dt__text_fini(&lines);
 }
 
+static void put_external(const dt_graph_t *graph, const dt_graph_external_t *external,
+                         dt_text_t *out) {
+  dt__text_put(out, " ");
+  dt__text_quote(out, external->name, SIZE_MAX);
+  dt__text_put(out, " ");
+  dt__text_quote(out, external->identity, SIZE_MAX);
+  dt__text_put(out, external->part == DT_EXTERNAL_NUMBERS ? " numbers" : " kernel");
+  dt__text_put(out, " with {");
+  dt__attrs_print(external->attrs, external->n_attrs, out);
+  dt__text_put(out, "} items ");
+  put_sizes(graph, 1, &external->items, out);
+  dt__text_put(out, " gives [");
+  for (uint32_t k = 0; k < external->n_results; k++) {
+    const dt_external_result_t *result = &external->results[k];
+    dt__text_printf(out, k ? ", %s" : "%s", dt_dtype_name(result->dtype));
+    put_sizes(graph, result->rank, result->sizes, out);
+  }
+  dt__text_put(out, "]");
+}
+
 static void put_node(const dt_graph_t *graph, uint32_t id, dt_text_t *out) {
   const dt_node_t *node = &graph->nodes.items[id - 1];
   dt__text_printf(out, "  %%%u = %s", id, dt__op_info(node->op)->name);
   for (uint32_t k = 0; k < node->n_inputs; k++)
     dt__text_printf(out, k ? ", %%%u" : " %%%u", node->inputs[k].id);
   put_attrs(graph, node, out);
+  if (node->op == DT_OP_external)
+    put_external(graph, dt__graph_external(graph, node), out);
   const dt_graph_control_t *control =
       dt__op_is_control(node->op) ? dt__graph_control(graph, node) : NULL;
   for (uint32_t b = 0; control && b < dt__control_n(control); b++)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies of programs: every pointer into the program's arena is followed.
+#include "lower/graph/external.h"
 #include "lower/loop/loop_private.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
@@ -53,7 +54,13 @@ static bool copy_parts(dt_program_t *copy) {
               DT_VEC_COPY(arena, &copy->checks) && DT_VEC_COPY(arena, &copy->outputs) &&
               DT_VEC_COPY(arena, &copy->readbacks) && DT_VEC_COPY(arena, &copy->segments) &&
               DT_VEC_COPY(arena, &copy->slices) && DT_VEC_COPY(arena, &copy->regions) &&
-              DT_VEC_COPY(arena, &copy->offsets) && copy_texts(copy);
+              DT_VEC_COPY(arena, &copy->offsets) && DT_VEC_COPY(arena, &copy->externals) &&
+              copy_texts(copy);
+  for (uint32_t k = 0; good && k < copy->externals.len; k++) {
+    dt_graph_external_t *external = DT_ARENA_NEW(arena, dt_graph_external_t);
+    good = external && dt__external_copy(arena, copy->externals.items[k], external);
+    copy->externals.items[k] = external;
+  }
   for (uint32_t k = 0; good && k < copy->kernels.len; k++)
     good = copy_kernel(copy, &copy->kernels.items[k]);
   return good;

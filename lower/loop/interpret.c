@@ -165,7 +165,7 @@ dt_status_t dt__interp_run(dt_interp_t *in, const dt_kernel_t *kernel) {
   if (!status)
     status = prepare_buffers(in);
   if (!status)
-    status = run_outer(in, states);
+    status = kernel->external ? dt__interp_external(in) : run_outer(in, states);
   if (!status && in->failed_check)
     status = DT_FAIL(DT_E_RANGE, "%s", in->program->checks.items[in->failed_check - 1].what);
   release_locals(in);

@@ -196,6 +196,9 @@ static dt_status_t execute(dt_interp_t *in, const dt_stage_t *stage, const dt_in
     return running(in, stage, inst, out);
   case DT_INST_SEARCH:
     return search(in, stage, inst, out);
+  case DT_INST_WHOLE: // of calls of users' ops, which run otherwise
+    *out = (dt_scalar_t){0};
+    return NULL;
   case DT_INST_SOUND: // a failure ends the run
     *out = (dt_scalar_t){.i = 1};
     return NULL;

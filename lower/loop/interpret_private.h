@@ -48,6 +48,8 @@ dt_status_t dt__interp_measure(dt_interp_t *in, uint32_t id) DT_MUST_USE;
 // Notes who writes the measured buffer; with `memory`, gives it some.
 dt_status_t dt__interp_allocate(dt_interp_t *in, uint32_t id, bool memory) DT_MUST_USE;
 dt_status_t dt__interp_run(dt_interp_t *in, const dt_kernel_t *kernel) DT_MUST_USE;
+// in->kernel, a call of a user's op.
+dt_status_t dt__interp_external(dt_interp_t *in) DT_MUST_USE;
 
 // `e` for the present values; DT_E_INTERNAL naming the kernel and `what` where it has none.
 dt_status_t dt__interp_eval(const dt_interp_t *in, dt_sym_t e, const char *what,

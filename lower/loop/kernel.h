@@ -60,6 +60,8 @@ typedef enum dt_inst_kind_t {
                    // recorded, sym is 0, and loads that use it must be masked by this result. Where
                    // `mask` is false the result is false and sym is 0, but nothing is recorded.
   DT_INST_SOUND,   // no BIND of an earlier kernel has recorded a failure in this call (BOOL)
+  DT_INST_WHOLE,   // of a kernel that is a call of a user's op: the next operand, all of `buffer`;
+  // or, without a buffer, what it stores in result `row`. No value to anything else
 } dt_inst_kind_t;
 
 // An instruction; its id is its position in the stage's body, args are ids of earlier ones.
@@ -96,6 +98,7 @@ typedef struct dt_store_t {
                 // different outer iterations are apart; those of one, which its inner loops make in
                 // order, may meet. The kernel may load what it writes, at the store's index, and
                 // has no other store. Until plans are made one kernel at most revises a buffer
+  bool whole;   // all of the buffer, by a call of a user's op, in an order of its own; index: zeros
 } dt_store_t;
 
 // The kinds of reductions and what each does: reductions.def.
@@ -141,7 +144,11 @@ typedef struct dt_kernel_t {
   dt_sym_t vars[DT_MAX_LOOPS];
   dt_sym_t extents[DT_MAX_LOOPS];
   DT_VEC(dt_stage_t) stages;
-  uint32_t n_rows;     // row values
+  uint32_t n_rows; // row values
+  // 1 + which call of a user's op it is (dt_program_t.externals), or 0. Its one loop goes over the
+  // call's items; its one stage has a WHOLE an operand, in their order, then a WHOLE and a whole
+  // store a result. It is alone in its section, and has the one schedule that lowering gave it.
+  uint32_t external;
   uint32_t slices;     // 1 + which of the program's slices it runs in; 0: none
   uint32_t chain;      // 0: none
   dt_buffer_id_t gate; // rank 0, I64; where it holds 0 nothing is run. Or none

@@ -105,6 +105,8 @@ typedef struct dt_program {
   // Result k of the function is this buffer (INPUT and CONSTANT kinds are copied by a kernel, so
   // this is always an OUTPUT; two results never share one).
   DT_VEC(dt_buffer_id_t) outputs;
+  // Calls of users' ops, by kernel->external - 1. Programs read from text have none.
+  DT_VEC(const dt_graph_external_t *) externals;
   DT_VEC(dt_readback_t) readbacks; // what is read back, in the order it is bound
   // Set by fuse: kernels n_once … in order of segments. The host plans a segment (binds its
   // readbacks, makes the asserts that wait for them, computes sizes), then runs its kernels. Empty:
@@ -140,9 +142,10 @@ dt_status_t dt__stage_add(dt_program_t *program, dt_stage_t *stage, const dt_ins
 // made on the way nothing is left. The environment is shared.
 dt_status_t dt__program_copy(dt_arena_t *arena, const dt_program_t *program,
                              dt_program_t **out) DT_MUST_USE;
-// The buffer that `inst` reads (LOAD, SEARCH), or none.
+// The buffer that `inst` reads (LOAD, SEARCH, WHOLE), or none.
 static inline dt_buffer_id_t dt__inst_reads(const dt_inst_t *inst) {
-  bool reads = inst->kind == DT_INST_LOAD || inst->kind == DT_INST_SEARCH;
+  bool reads =
+      inst->kind == DT_INST_LOAD || inst->kind == DT_INST_SEARCH || inst->kind == DT_INST_WHOLE;
   return reads ? inst->buffer : (dt_buffer_id_t){0};
 }
 // The store leaves out elements, or chooses them by data: only a whole buffer may be read after it.

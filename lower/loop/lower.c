@@ -29,6 +29,7 @@ static const dt_lower_fn_t lower_fns[] = {
     [DT_LOWER_search] = dt__lower_search,
     [DT_LOWER_compress] = dt__lower_compress,
     [DT_LOWER_control] = dt__lower_control,
+    [DT_LOWER_external] = dt__lower_external,
     [DT_LOWER_overlap] = dt__lower_overlap,
 };
 
@@ -53,6 +54,12 @@ dt_status_t dt__lower_loops(dt_lowering_t *ctx, uint32_t rank, const dt_sym_t *s
 
 uint32_t dt__lower_section(const dt_lowering_t *ctx) {
   return ctx->program->n_sections ? ctx->program->n_sections - 1 : 0;
+}
+
+uint32_t dt__lower_new_section(dt_lowering_t *ctx) {
+  dt_program_t *program = ctx->program;
+  program->n_sections = program->n_sections ? program->n_sections + 1 : 2;
+  return program->n_sections - 1;
 }
 
 dt_status_t dt__lower_begin(dt_lowering_t *ctx, dt_node_id_t id, dt_open_t how, dt_kernel_t *kernel,

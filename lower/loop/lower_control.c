@@ -14,17 +14,11 @@
 #include <string.h>
 
 // ---- Regions --------------------------------------------------------------------------------------
-static uint32_t new_section(dt_lowering_t *ctx) {
-  dt_program_t *program = ctx->program;
-  program->n_sections = program->n_sections ? program->n_sections + 1 : 2;
-  return program->n_sections - 1;
-}
-
 static dt_status_t open_region(dt_lowering_t *ctx, dt_region_kind_t kind, dt_buffer_id_t predicate,
                                uint32_t *out) {
   dt_program_t *program = ctx->program;
   dt_program_region_t region = {
-      .kind = kind, .predicate = predicate, .section_first = new_section(ctx)};
+      .kind = kind, .predicate = predicate, .section_first = dt__lower_new_section(ctx)};
   *out = program->regions.len;
   return DT_VEC_PUSH(ctx->arena, &program->regions, region) ? NULL : DT_NO_MEMORY();
 }
@@ -152,7 +146,7 @@ static dt_status_t lower_branches(control_t *c) {
   }
   for (uint32_t b = 0; b < dt__control_n(c->bodies); b++)
     DT_TRY(lower_branch(c, b, predicate));
-  (void)new_section(c->ctx);
+  (void)dt__lower_new_section(c->ctx);
   return give_results(c);
 }
 
@@ -247,14 +241,14 @@ static dt_status_t lower_while(control_t *c) {
   DT_TRY(read_states(c, state));
   DT_TRY(lower_trip(c, state, predicate));
   close_region(ctx, region);
-  (void)new_section(ctx);
+  (void)dt__lower_new_section(ctx);
   return give_results(c);
 }
 
 // ---- Both -------------------------------------------------------------------------------------------
 dt_status_t dt__lower_control(dt_lowering_t *ctx, dt_node_id_t id) {
   const dt_node_t *node = dt__lower_node(ctx, id);
-  if (node->op == DT_OP_result) // its value was set with the control's
+  if (node->op == DT_OP_result) // its value was set with that of what it reads
     return NULL;
   control_t c = {.ctx = ctx, .id = id, .node = node, .bodies = dt__graph_control(ctx->graph, node)};
   c.n_outputs = c.bodies->bodies[node->op == DT_OP_while]->outputs.len;

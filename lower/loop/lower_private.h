@@ -46,6 +46,7 @@ dt_status_t dt__lower_search(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
 dt_status_t dt__lower_compress(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
 dt_status_t dt__lower_overlap(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
 dt_status_t dt__lower_control(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
+dt_status_t dt__lower_external(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
 // Makes the tables by node, for ctx->graph.
 dt_status_t dt__lower_tables(dt_lowering_t *ctx) DT_MUST_USE;
 // Any node, by its lowering.
@@ -61,6 +62,8 @@ typedef enum dt_open_t { DT_OPEN_SQUEEZED, DT_OPEN_ONES } dt_open_t;
 
 // Which section a kernel made now belongs to.
 uint32_t dt__lower_section(const dt_lowering_t *ctx);
+// Kernels made from now on are of a new section: its number.
+uint32_t dt__lower_new_section(dt_lowering_t *ctx);
 // Opens one loop a size; at[k] is the index along it. `vars`, `extents` and `n_loops` are a
 // kernel's or a stage's, and grow.
 dt_status_t dt__lower_loops(dt_lowering_t *ctx, uint32_t rank, const dt_sym_t *sizes, dt_open_t how,

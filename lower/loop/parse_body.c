@@ -130,6 +130,13 @@ static dt_status_t parse_sound(dt_loop_parser_t *p, dt_inst_t *inst) {
   return dt__loop_parse_dtype(p, &inst->dtype);
 }
 
+static dt_status_t parse_whole(dt_loop_parser_t *p, dt_inst_t *inst) {
+  DT_TRY(dt__loop_parse_dtype(p, &inst->dtype));
+  if (dt__scan_accept_word(p->scan, "result"))
+    return dt__loop_parse_u32(p, &inst->row);
+  return dt__loop_parse_buffer(p, &inst->buffer);
+}
+
 static dt_status_t parse_scalar(dt_loop_parser_t *p, dt_inst_t *inst) {
   const char *word = NULL;
   size_t len = 0;
@@ -155,7 +162,7 @@ static dt_status_t parse_inst(dt_loop_parser_t *p, dt_stage_t *stage) {
                {"load", DT_INST_LOAD, parse_load},      {"cast", DT_INST_CAST, parse_cast},
                {"row", DT_INST_ROW, parse_row},         {"bind", DT_INST_BIND, parse_bind},
                {"running", DT_INST_RUNNING, parse_row}, {"search", DT_INST_SEARCH, parse_search},
-               {"sound", DT_INST_SOUND, parse_sound}};
+               {"sound", DT_INST_SOUND, parse_sound},   {"whole", DT_INST_WHOLE, parse_whole}};
   uint32_t number = 0;
   dt_inst_t inst = {
       .kind = DT_INST_SCALAR, .args = {DT_NO_INST, DT_NO_INST, DT_NO_INST}, .mask = DT_NO_INST};
@@ -173,8 +180,7 @@ static dt_status_t parse_inst(dt_loop_parser_t *p, dt_stage_t *stage) {
   return DT_VEC_PUSH(p->arena, &stage->insts, inst) ? NULL : DT_NO_MEMORY();
 }
 
-static dt_status_t parse_store(dt_loop_parser_t *p, dt_stage_t *stage, bool revises) {
-  dt_store_t store = {.mask = DT_NO_INST, .revises = revises};
+static dt_status_t parse_store(dt_loop_parser_t *p, dt_stage_t *stage, dt_store_t store) {
   dt_sym_t index[DT_MAX_RANK];
   DT_TRY(parse_element(p, &store.buffer, index));
   store.index = dt__exprs_copy(p->arena, index, dt__program_buffer(p->program, store.buffer)->rank);
@@ -215,9 +221,11 @@ static dt_status_t parse_stage(dt_loop_parser_t *p, dt_kernel_t *kernel) {
   DT_TRY(dt__scan_expect(p->scan, "{"));
   while (!dt__scan_accept(p->scan, "}")) {
     if (dt__scan_accept_word(p->scan, "store"))
-      DT_TRY(parse_store(p, &stage, false));
+      DT_TRY(parse_store(p, &stage, (dt_store_t){.mask = DT_NO_INST}));
     else if (dt__scan_accept_word(p->scan, "revise"))
-      DT_TRY(parse_store(p, &stage, true));
+      DT_TRY(parse_store(p, &stage, (dt_store_t){.mask = DT_NO_INST, .revises = true}));
+    else if (dt__scan_accept_word(p->scan, "fill"))
+      DT_TRY(parse_store(p, &stage, (dt_store_t){.mask = DT_NO_INST, .whole = true}));
     else if (dt__scan_accept_word(p->scan, "reduce"))
       DT_TRY(parse_reduction(p, kernel, &stage));
     else
@@ -321,11 +329,22 @@ static dt_status_t parse_schedule(dt_loop_parser_t *p, dt_kernel_t *kernel) {
   return DT_VEC_PUSH(p->arena, &kernel->schedules, schedule) ? NULL : DT_NO_MEMORY();
 }
 
+// Which call of a user's op a kernel is; 1 more.
+static dt_status_t parse_call(dt_loop_parser_t *p, uint32_t *out) {
+  DT_TRY(dt__loop_parse_u32(p, out));
+  if (*out == UINT32_MAX)
+    return dt__scan_fail(p->scan, "call %u of a user's op", *out);
+  (*out)++;
+  return NULL;
+}
+
 dt_status_t dt__loop_parse_kernel(dt_loop_parser_t *p) {
   dt_kernel_t kernel = {0};
   DT_TRY(dt__loop_parse_string(p, &kernel.name));
   if (dt__scan_accept_word(p->scan, "section"))
     DT_TRY(dt__loop_parse_section(p, &kernel.section));
+  if (dt__scan_accept_word(p->scan, "external"))
+    DT_TRY(parse_call(p, &kernel.external));
   if (dt__scan_accept_word(p->scan, "chain"))
     DT_TRY(dt__loop_parse_u32(p, &kernel.chain));
   if (dt__scan_accept_word(p->scan, "gate"))

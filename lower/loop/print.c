@@ -208,6 +208,13 @@ static void print_inst(dt_loop_printer_t *printer, const dt_inst_t *inst, uint32
   case DT_INST_SOUND:
     dt__text_printf(out, "sound %s", dtype);
     break;
+  case DT_INST_WHOLE:
+    dt__text_printf(out, "whole %s ", dtype);
+    if (inst->buffer.id)
+      printer->buffer_name(printer, inst->buffer);
+    else
+      dt__text_printf(out, "result %u", inst->row);
+    break;
   }
   dt__text_put(out, "\n");
 }
@@ -221,7 +228,7 @@ static void print_stage(dt_loop_printer_t *printer, const dt_stage_t *stage) {
     print_inst(printer, &stage->insts.items[i], i);
   for (uint32_t k = 0; k < stage->stores.len; k++) {
     const dt_store_t *store = &stage->stores.items[k];
-    dt__text_put(out, store->revises ? "    revise " : "    store ");
+    dt__text_put(out, store->revises ? "    revise " : store->whole ? "    fill " : "    store ");
     printer->buffer_name(printer, store->buffer);
     dt__print_exprs(printer, store->index,
                     dt__program_buffer(printer->program, store->buffer)->rank);
@@ -472,6 +479,8 @@ void dt__print_program(dt_loop_printer_t *printer) {
     put_string(out, program->kernels.items[k].name);
     if (program->kernels.items[k].section)
       dt__text_printf(out, " section %u", program->kernels.items[k].section);
+    if (program->kernels.items[k].external)
+      dt__text_printf(out, " external %u", program->kernels.items[k].external - 1);
     if (program->kernels.items[k].chain)
       dt__text_printf(out, " chain %u", program->kernels.items[k].chain);
     if (program->kernels.items[k].gate.id)

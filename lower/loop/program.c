@@ -84,6 +84,7 @@ uint32_t dt__inst_arity(const dt_inst_t *inst) {
   case DT_INST_INDEX:
   case DT_INST_ROW:
   case DT_INST_SOUND:
+  case DT_INST_WHOLE:
     return 0;
   }
   return 0;
@@ -114,6 +115,10 @@ static dt_inst_t normal_form(const dt_inst_t *inst) {
     break;
   case DT_INST_CAST:
   case DT_INST_SOUND:
+    break;
+  case DT_INST_WHOLE:
+    made.buffer = inst->buffer;
+    made.row = inst->row;
     break;
   case DT_INST_ROW:
   case DT_INST_RUNNING:

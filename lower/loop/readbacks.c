@@ -9,7 +9,7 @@
 bool dt__store_scatters(const dt_program_t *program, const dt_store_t *store) {
   uint32_t symbols[MAX_SYMBOLS];
   uint32_t rank = dt__program_buffer(program, store->buffer)->rank;
-  if (store->mask != DT_NO_INST || store->revises)
+  if (store->mask != DT_NO_INST || store->revises || store->whole)
     return true;
   for (uint32_t d = 0; d < rank; d++) {
     uint32_t n = dt__sym_symbols(program->env, store->index[d], symbols, MAX_SYMBOLS);

@@ -236,12 +236,35 @@ static void note_earlier(dt_loop_verifier_t *v, const dt_kernel_t *kernel) {
     }
 }
 
+// A call of a user's op: operands, then results in order, and nothing else.
+static dt_status_t verify_external(const dt_loop_verifier_t *v, const dt_kernel_t *kernel) {
+  const dt_stage_t *stage = &kernel->stages.items[0];
+  uint32_t n = stage->insts.len, m = stage->stores.len;
+  uint32_t n_calls = v->program->externals.len;
+  if (kernel->stages.len != 1 || kernel->n_loops != 1 || stage->n_loops || stage->reductions.len ||
+      kernel->slices || kernel->chain || kernel->gate.id || m > n ||
+      v->kernel_at < v->program->n_once)
+    return dt__loop_verify_fail(v, "a call of a user's op of another form");
+  if (n_calls && kernel->external > n_calls)
+    return dt__loop_verify_fail(v, "call %u of %u of users' ops", kernel->external - 1, n_calls);
+  for (uint32_t i = 0; i < n; i++) {
+    const dt_inst_t *inst = &stage->insts.items[i];
+    bool result = i >= n - m;
+    if (inst->kind != DT_INST_WHOLE || (inst->buffer.id == 0) != result ||
+        (result && (inst->row != i - (n - m) || stage->stores.items[inst->row].value != i)))
+      return dt__loop_verify_fail(v, "v%u is no operand and no result in order", i);
+  }
+  return NULL;
+}
+
 static dt_status_t verify_kernel(dt_loop_verifier_t *v) {
   const dt_kernel_t *kernel = v->kernel;
   if (!kernel->name)
     return dt__loop_verify_fail(v, "no name");
   if (kernel->stages.len == 0)
     return dt__loop_verify_fail(v, "no stages");
+  if (kernel->external)
+    DT_TRY(verify_external(v, kernel));
   DT_TRY(verify_predicates(v));
   v->row_stage = dt__calloc(kernel->n_rows + 1, sizeof(*v->row_stage));
   v->row_dtype = dt__calloc(kernel->n_rows + 1, sizeof(*v->row_dtype));

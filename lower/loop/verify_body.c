@@ -213,6 +213,22 @@ static dt_status_t verify_search(dt_loop_verifier_t *v, const dt_inst_t *inst, u
   return verify_readable(v, inst);
 }
 
+// An operand is written before, by other kernels.
+static dt_status_t verify_whole(dt_loop_verifier_t *v, const dt_inst_t *inst, uint32_t at) {
+  dt_buffer_id_t id = inst->buffer;
+  if (!v->kernel->external)
+    return dt__loop_verify_fail(v, "v%u is of a call of a user's op, which the kernel is none of",
+                                at);
+  if (!id.id)
+    return NULL;
+  if (id.id > v->program->buffers.len || dt__program_buffer(v->program, id)->dtype != inst->dtype)
+    return dt__loop_verify_fail(v, "v%u is no buffer of %s", at, dt_dtype_name(inst->dtype));
+  if (dt__program_buffer(v->program, id)->kind == DT_BUFFER_LOCAL ||
+      v->written_by[id.id - 1] == v->kernel_at + 1)
+    return dt__loop_verify_fail(v, "v%u reads buffer %u, which its own kernel writes", at, id.id);
+  return verify_readable(v, inst);
+}
+
 static dt_status_t verify_bind(dt_loop_verifier_t *v, const dt_inst_t *inst, uint32_t at) {
   uint32_t symbol = 0;
   const dt_symenv_t *env = v->program->env;
@@ -235,7 +251,7 @@ static dt_status_t verify_bind(dt_loop_verifier_t *v, const dt_inst_t *inst, uin
 
 static dt_status_t verify_operands(const dt_loop_verifier_t *v, const dt_inst_t *inst,
                                    uint32_t at) {
-  if ((unsigned)inst->kind > DT_INST_SOUND)
+  if ((unsigned)inst->kind > DT_INST_WHOLE)
     return dt__loop_verify_fail(v, "v%u is of no kind", at);
   if (!dt__dtype_is_valid(inst->dtype))
     return dt__loop_verify_fail(v, "v%u has no dtype", at);
@@ -275,6 +291,8 @@ static dt_status_t verify_inst(dt_loop_verifier_t *v, uint32_t at) {
     return verify_running(v, inst, at);
   case DT_INST_SEARCH:
     return verify_search(v, inst, at);
+  case DT_INST_WHOLE:
+    return verify_whole(v, inst, at);
   case DT_INST_SOUND:
     return inst->dtype == DT_BOOL ? NULL
                                   : dt__loop_verify_fail(v, "v%u says %s whether checks failed", at,
@@ -310,6 +328,24 @@ static dt_status_t verify_store(dt_loop_verifier_t *v, const dt_store_t *store) 
   v->written_by[b] = v->kernel_at + 1;
   if (!v->first_writer[b])
     v->first_writer[b] = v->kernel_at + 1;
+  return NULL;
+}
+
+// Whole stores are those of calls of users' ops, and these have no others. A buffer is one's alone.
+static dt_status_t verify_fill(const dt_loop_verifier_t *v, const dt_store_t *store) {
+  if (store->whole != (v->kernel->external != 0))
+    return dt__loop_verify_fail(v, "a store to buffer %u that %s all of it", store->buffer.id,
+                                store->whole ? "writes" : "does not write");
+  if (!store->whole)
+    return NULL;
+  dt_buffer_kind_t kind = dt__program_buffer(v->program, store->buffer)->kind;
+  const dt_inst_t *value = &v->stage->insts.items[store->value];
+  if (kind != DT_BUFFER_TEMP && kind != DT_BUFFER_OUTPUT)
+    return dt__loop_verify_fail(v, "a call of a user's op writes buffer %u, which is %s",
+                                store->buffer.id, dt__buffer_kind_name(kind));
+  if (value->kind != DT_INST_WHOLE || value->buffer.id || store->mask != DT_NO_INST ||
+      v->earlier_writer[store->buffer.id - 1])
+    return dt__loop_verify_fail(v, "buffer %u is no result of its own", store->buffer.id);
   return NULL;
 }
 
@@ -370,6 +406,7 @@ dt_status_t dt__loop_verify_stage(dt_loop_verifier_t *v) {
   for (uint32_t k = 0; k < stage->stores.len; k++) {
     DT_TRY(verify_store(v, &stage->stores.items[k]));
     DT_TRY(verify_revision(v, &stage->stores.items[k]));
+    DT_TRY(verify_fill(v, &stage->stores.items[k]));
   }
   for (uint32_t k = 0; k < stage->reductions.len; k++)
     DT_TRY(verify_reduction(v, &stage->reductions.items[k]));

@@ -48,6 +48,8 @@ static dt_status_t declare(dt_rewrite_t *rw) {
     ok = DT_VEC_PUSH(rw->arena, &to->captures, from->captures.items[k]);
   for (uint32_t k = 0; ok && k < from->controls.len; k++)
     ok = DT_VEC_PUSH(rw->arena, &to->controls, from->controls.items[k]);
+  for (uint32_t k = 0; ok && k < from->externals.len; k++)
+    ok = DT_VEC_PUSH(rw->arena, &to->externals, from->externals.items[k]);
   return ok ? NULL : DT_NO_MEMORY();
 }
 

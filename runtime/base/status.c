@@ -93,6 +93,11 @@ dt_status_t dt__status_make(dt_code_t code, const char *file, int line, const ch
   return status;
 }
 
+dt_status_t dt_status_make(dt_code_t code, const char *message) {
+  return dt__status_make(dt__code_is_failure(code) ? code : DT_E_ARGUMENT, "", 0, "%s",
+                         message ? message : "failed");
+}
+
 dt_status_t dt__status_annotate(dt_status_t status, const char *fmt, ...) {
   if (!status || status->is_static)
     return status;

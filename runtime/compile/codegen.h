@@ -6,6 +6,7 @@
 #define DT_RUNTIME_COMPILE_CODEGEN_H
 
 #include "backend_llvm/emit/compile.h"
+#include "lower/graph/external.h"
 #include "lower/loop/loop.h"
 #include "runtime/compile/artifact.h"
 #include "runtime/compile/jobs.h"
@@ -43,6 +44,10 @@ struct dt_codegen_t {
   // The same from an artifact, whose objects it may take.
   dt_status_t (*reload)(void *device, dt_artifact_t *artifact, dt_compiled_t *out);
   void (*unload)(void *device_code);
+  // Loads a user's kernel of `n_words` words: its code, for unload, and what is launched. NULL:
+  // such a device runs none.
+  dt_status_t (*external)(void *device, const struct dt_op_device_kernel_t *kernel,
+                          uint32_t n_words, void **out_code, dt_kernel_fn_t *out);
   // Whether kernels of `fresh` can take the places of those of `old`, one by one.
   bool (*same)(const dt_compiled_t *old, const dt_compiled_t *fresh);
   // Where whole compiles are kept; NULL: nowhere, as where the function is. And what names the

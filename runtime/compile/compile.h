@@ -67,7 +67,9 @@ typedef struct dt_compiled_t {
   uint32_t n_kernels;
   dt_compiled_segment_t *segments; // in order; at least one
   uint32_t n_segments;
-  uint32_t *output_segments; // by output: the segment whose plan knows its sizes
+  struct dt_externals_t *externals;  // calls of users' ops (external.h); NULL: there are none
+  const void *const *external_table; // of these, for frames
+  uint32_t *output_segments;         // by output: the segment whose plan knows its sizes
   dt_host_run_fn_t once;
   // After the last segment's run: kernels that update arguments, which cannot fail. On the CPU only
   // where the record says of no failure; on a device they are behind a gate. NULL: there are none.
@@ -144,11 +146,11 @@ typedef void (*dt_stage_observer_t)(void *user, const dt_stage_view_t *view);
 // `target` is required; the rest is valid when zeroed.
 typedef struct dt_pipeline_request_t {
   const dt_target_t *target;
-  const char *until;              // the last stage: "graph", "decompose", …, "plan"; NULL: "plan"
-  bool verify;                    // graph and loops after every stage
-  const struct dt_hooks_t *hooks; // passes of users; NULL: none
-  dt_stage_observer_t observe;    // sees what each stage made; NULL: nobody does
-  void *user;                     // for `observe`
+  const char *until;           // the last stage: "graph", "decompose", …, "plan"; NULL: "plan"
+  bool verify;                 // graph and loops after every stage
+  struct dt_hooks_t *hooks;    // passes of users; NULL: none
+  dt_stage_observer_t observe; // sees what each stage made; NULL: nobody does
+  void *user;                  // for `observe`
 } dt_pipeline_request_t;
 // The stages up to loop IR with memory plan, on the calling thread. *out is the program, NULL if a
 // graph stage was the last. `graph` is only read. Its symbols must have the same ids in `env`,

@@ -3,6 +3,7 @@
 // and everything else that a call needs. Every compile has its own arena and its own clone of the
 // environment, which end with it.
 #include "runtime/compile/compile.h"
+#include "runtime/compile/external.h"
 
 #include "lower/loop/loop.h"
 #include "runtime/base/log.h"
@@ -268,6 +269,19 @@ static uint32_t threads_of(const compile_t *compile) {
   return compile->beside_calls ? (all + 3) / 4 : all;
 }
 
+typedef struct externals_t {
+  const compile_t *compile;
+  dt_compiled_t *out;
+} externals_t;
+
+static dt_status_t run_externals(void *opaque) {
+  const externals_t *own = opaque;
+  DT_TRY(dt__externals_create(own->compile->program, own->compile->codegen, own->compile->device,
+                              &own->out->externals));
+  own->out->external_table = dt__externals_table(own->out->externals);
+  return NULL;
+}
+
 static dt_status_t compile_all(compile_t *compile, dt_artifact_t *keep, dt_compiled_t *out) {
   dt_compiler_t *compiler = compile->compiler;
   dt_job_t front = {.run = run_front, .arg = compile};
@@ -287,6 +301,10 @@ static dt_status_t compile_all(compile_t *compile, dt_artifact_t *keep, dt_compi
   if (compile->codegen)
     DT_TRY(take_edges(compile->program, out));
   DT_TRY(take_readbacks(compile->program, out));
+  externals_t externals = {compile, out};
+  dt_job_t load = {.run = run_externals, .arg = &externals};
+  if (compile->program->externals.len)
+    DT_TRY(dt__jobs_run(compiler->jobs, &load, 1, 0));
   tell_segments(compile, out);
   return take_texts(compile->program, out);
 }
@@ -336,7 +354,7 @@ static dt_status_t compile_device(compile_t *compile, dt_compiled_t **compiled) 
     *compiled = kept.found;
   } else if (!status) {
     status = compile_all(compile, keeps ? &artifact : NULL, *compiled);
-    if (!status && keeps)
+    if (!status && keeps && !(*compiled)->externals) // whose code is in no file
       dt__artifact_keep(&kept.place, &kept.key, &artifact, *compiled,
                         compile->traced->graph->outputs.len);
     dt__artifact_fini(&artifact);
@@ -399,6 +417,7 @@ static void free_texts(const char **texts, uint32_t n) {
 }
 
 void dt__compiled_unload(dt_compiled_t *compiled) {
+  dt__externals_unload(compiled->externals);
   if (compiled->device_code)
     compiled->codegen->unload(compiled->device_code);
   compiled->device_code = NULL;
@@ -407,6 +426,7 @@ void dt__compiled_unload(dt_compiled_t *compiled) {
 void dt__compiled_destroy(dt_compiled_t *compiled) {
   if (!compiled)
     return;
+  dt__externals_destroy(compiled->externals);
   for (uint32_t i = 0; i < compiled->n_units; i++)
     dt__native_unload(compiled->units[i]);
   dt__free(compiled->units);

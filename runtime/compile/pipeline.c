@@ -169,6 +169,7 @@ static dt_graph_t *rehome(dt_arena_t *arena, dt_symenv_t *env, const dt_graph_t 
   copy->asserts.cap = copy->asserts.len;
   copy->captures.cap = copy->captures.len;
   copy->updates.cap = copy->updates.len;
+  copy->externals.cap = copy->externals.len;
   dt_status_t status = dt__graph_rehome_controls(copy);
   dt_status_free(status);
   return status ? NULL : copy;
@@ -181,7 +182,7 @@ typedef struct pipeline_t {
   size_t kept;       // bytes of what was moved last
   dt_symenv_t *env;
   const dt_target_t *target;
-  const dt_hooks_t *hooks;
+  dt_hooks_t *hooks;
   const dt_graph_t *graph;
   dt_program_t *program;
 } pipeline_t;
@@ -239,6 +240,7 @@ static dt_status_t run_users(pipeline_t *pipeline, dt_point_t point) {
   const dt_graph_t *after = before;
   dt_site_t site = {.point = point,
                     .device = pipeline->target->device,
+                    .hooks = pipeline->hooks,
                     .keep = pipeline->outer,
                     .program = pipeline->program,
                     .print = dt__program_print};

@@ -35,6 +35,8 @@ dt_status_t dt__record_status(const dt_compiled_t *compiled, const dt_launch_rec
   int64_t check = atomic_load_explicit(&record->check, memory_order_acquire);
   if (check == 0)
     return NULL;
+  if (check == DT_RECORD_STATUS) // handed over: nobody asks again
+    return (dt_status_t)(uintptr_t)record->value;
   if (check < 0 || check > (int64_t)compiled->n_checks)
     return DT_FAIL(DT_E_INTERNAL, "check %lld of %u failed", (long long)check, compiled->n_checks);
   const dt_compiled_check_t *own = &compiled->checks[check - 1];

@@ -86,6 +86,7 @@ static inline void dt__call_frame(const dt_call_t *call, const dt_variant_t *var
   frame->constants = bindings->addresses;
   frame->once = bindings->once;
   frame->kernels = variant->compiled->kernels;
+  frame->externals = variant->compiled->external_table;
   frame->output_sizes = session->sizes;
   frame->outputs = session->addresses + n_inputs;
 }

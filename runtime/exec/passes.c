@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Passes of users: a runtime's list, and what a new function takes of it.
+#include "runtime/base/memory.h"
 #include "runtime/base/options.h"
 #include "runtime/base/status.h"
+#include "runtime/exec/library.h"
 #include "runtime/exec/runtime.h"
 #include "runtime/trace/hooks.h"
 
@@ -32,17 +34,23 @@ typedef struct change_t {
 // The list that takes the place of `*hooks`, which nobody needs any more where it is made.
 static dt_status_t change(dt_runtime_t *runtime, const change_t *c) {
   dt_hooks_t *made = NULL, *old = NULL;
+  dt_library_t *library = dt__library_opening(runtime);
+  dt_pass_options_t options = *c->options;
+  char *identity = NULL;
   DT_TRY(dt__turn_outside(runtime->turn, "another list of passes"));
+  DT_TRY(dt__library_identity(library, options.identity ? options.identity : options.name,
+                              &identity, &options.identity));
   dt__mutex_lock(&runtime->turn->mutex);
-  dt_status_t status =
-      c->point ? dt__hooks_add(runtime->hooks, c->point, c->pass, c->closure, c->options, &made)
-               : dt__hooks_remove(runtime->hooks, c->options->name, &made);
+  dt_status_t status = c->point ? dt__hooks_add(runtime->hooks, c->point, c->pass, c->closure,
+                                                &options, library, &made)
+                                : dt__hooks_remove(runtime->hooks, options.name, &made);
   if (!status) {
     old = runtime->hooks;
     runtime->hooks = made;
   }
   dt__mutex_unlock(&runtime->turn->mutex);
   dt__hooks_release(old); // may free a closure
+  dt__free(identity);
   return status;
 }
 

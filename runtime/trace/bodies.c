@@ -128,6 +128,11 @@ static dt_status_t copy_node(cutting_t *cut, dt_graph_t *to, uint32_t at, dt_nod
       return DT_NO_MEMORY();
     attrs->index = to->controls.len - 1;
   }
+  if (node.op == DT_OP_external) {
+    if (!DT_VEC_PUSH(to->arena, &to->externals, from->externals.items[attrs->index]))
+      return DT_NO_MEMORY();
+    attrs->index = to->externals.len - 1;
+  }
   node.inputs = inputs;
   node.attrs = attrs;
   if (!DT_VEC_PUSH(to->arena, &to->nodes, node))

@@ -298,7 +298,10 @@ static dt_value_t add(dt_trace_t *trace, dt_op_t op, const dt_value_t *inputs, u
     return none_value;
   if (trace->lost_cond)
     (void)dt__trace_take(trace, DT_NO_MEMORY());
-  return trace->status ? none_value : dt__trace_value(trace, out);
+  if (trace->status)
+    return none_value;
+  dt_value_t made = dt__trace_value(trace, out);
+  return trace->interposer ? dt__trace_interpose(trace, made) : made;
 }
 
 dt_value_t dt__trace_add(dt_trace_t *trace, dt_op_t op, const dt_value_t *inputs, uint32_t n,

@@ -41,6 +41,8 @@ typedef struct dt_trace_lift_t {
   dt_value_t inside, outside;
 } dt_trace_lift_t;
 
+struct dt_node_info_t; // ductile/pass.h
+
 // Whether a trace is a pass's (rewriter.h), and what builders may make in it.
 typedef enum dt_trace_pass_t {
   DT_PASS_NONE,      // it is a program's
@@ -68,6 +70,11 @@ struct dt_trace {
   DT_VEC(dt_trace_lift_t) lifts;      // constants made in them
   uint32_t n_open;                    // bodies that are being traced
   dt_trace_pass_t pass;
+  // Who sees what builders make (interpose.c); NULL: nobody. Builders that it calls are not seen.
+  dt_value_t (*interposer)(dt_trace_t *trace, dt_value_t made, const struct dt_node_info_t *info,
+                           const dt_value_t *inputs, void *closure);
+  void *interposer_closure;
+  bool interposing;
 };
 
 // The tag of a new trace, 1 to 255: any 255 of the process, one after the other, have different
@@ -119,6 +126,8 @@ void dt__trace_follows(dt_trace_t *trace, dt_sym_t cond, uint32_t n, const dt_sy
 // Appends `op` and returns its value; none with the trace failed.
 dt_value_t dt__trace_add(dt_trace_t *trace, dt_op_t op, const dt_value_t *inputs, uint32_t n,
                          const dt_attrs_t *attrs);
+// What stands for a node that a builder made. (interpose.c)
+dt_value_t dt__trace_interpose(dt_trace_t *trace, dt_value_t made);
 // The same, for element-wise ops: all inputs are checked and brought to one shape first.
 dt_value_t dt__trace_add_broadcast(dt_trace_t *trace, dt_op_t op, const dt_value_t *inputs,
                                    uint32_t n, const dt_attrs_t *attrs);

@@ -5,6 +5,7 @@
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
 #include "runtime/base/watch.h"
+#include "runtime/trace/op_list.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -30,6 +31,7 @@ static void release_hook(dt_hook_t *hook) {
     return;
   if (hook->closure_free)
     hook->closure_free(hook->closure);
+  dt__library_release(hook->library);
   dt__free(hook);
 }
 
@@ -98,7 +100,10 @@ static dt_hooks_t *make_list(dt_turn_t *turn, uint32_t most) {
 
 static dt_hooks_t *list_beside(const dt_hooks_t *hooks, uint32_t most) {
   (void)atomic_fetch_add_explicit(&hooks->turn->refs, 1, memory_order_relaxed);
-  return make_list(hooks->turn, most);
+  dt_hooks_t *list = make_list(hooks->turn, most);
+  if (list)
+    list->ops = dt__op_list_retain(hooks->ops);
+  return list;
 }
 
 static void push(dt_hooks_t *list, dt_hook_t *hook) {
@@ -124,6 +129,7 @@ void dt__hooks_release(dt_hooks_t *hooks) {
     return;
   for (uint32_t k = 0; k < hooks->n; k++)
     release_hook(hooks->hooks[k]);
+  dt__op_list_release(hooks->ops);
   release_turn(hooks->turn);
   dt__free(hooks);
 }
@@ -140,7 +146,8 @@ static bool comes_before(const dt_hook_t *a, const dt_hook_t *b) {
 }
 
 dt_status_t dt__hooks_add(const dt_hooks_t *hooks, dt_point_t point, dt_pass_fn_t pass,
-                          void *closure, const dt_pass_options_t *options, dt_hooks_t **out) {
+                          void *closure, const dt_pass_options_t *options, dt_library_t *library,
+                          dt_hooks_t **out) {
   const char *name = options->name;
   *out = NULL;
   if (!pass)
@@ -161,6 +168,7 @@ dt_status_t dt__hooks_add(const dt_hooks_t *hooks, dt_point_t point, dt_pass_fn_
     return status;
   }
   hook->closure_free = options->closure_free;
+  hook->library = dt__library_retain(library);
   uint32_t at = 0;
   while (at < hooks->n && !comes_before(hook, hooks->hooks[at]))
     at++;
@@ -183,6 +191,36 @@ dt_status_t dt__hooks_remove(const dt_hooks_t *hooks, const char *name, dt_hooks
     if (hooks->hooks[k] != gone)
       push(list, hooks->hooks[k]);
   *out = list;
+  return NULL;
+}
+
+dt_status_t dt__hooks_remove_library(const dt_hooks_t *hooks, const dt_library_t *library,
+                                     dt_hooks_t **out) {
+  dt_op_list_t *ops = NULL;
+  *out = NULL;
+  DT_TRY(dt__op_list_remove_library(hooks->ops, library, &ops));
+  dt_hooks_t *list = list_beside(hooks, hooks->n);
+  if (!list) {
+    dt__op_list_release(ops);
+    return DT_NO_MEMORY();
+  }
+  for (uint32_t k = 0; k < hooks->n; k++)
+    if (hooks->hooks[k]->library != library)
+      push(list, hooks->hooks[k]);
+  dt__op_list_release(list->ops);
+  list->ops = ops;
+  *out = list;
+  return NULL;
+}
+
+dt_status_t dt__hooks_with_ops(const dt_hooks_t *hooks, dt_op_list_t *ops, dt_hooks_t **out) {
+  *out = list_beside(hooks, hooks->n);
+  if (!*out)
+    return DT_NO_MEMORY();
+  for (uint32_t k = 0; k < hooks->n; k++)
+    push(*out, hooks->hooks[k]);
+  dt__op_list_release((*out)->ops);
+  (*out)->ops = dt__op_list_retain(ops);
   return NULL;
 }
 

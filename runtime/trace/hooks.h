@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Passes of users as the library keeps them: what was added to a runtime, and the list that a
-// function was made with. Lists never change; who changes the runtime's makes another one.
+// function was made with; with it goes the list of their ops. Lists never change; who changes the
+// runtime's makes another one.
 #ifndef DT_RUNTIME_TRACE_HOOKS_H
 #define DT_RUNTIME_TRACE_HOOKS_H
 
 #include "ductile/pass.h"
+#include "runtime/base/library.h"
 #include "runtime/base/text.h"
 #include "runtime/base/thread.h"
 #include "runtime/base/watch.h"
@@ -28,7 +30,8 @@ typedef struct dt_hook_t {
   dt_pass_fn_t pass;
   void *closure;
   void (*closure_free)(void *closure);
-  const char *identity; // behind the name, in the same block
+  dt_library_t *library; // that its code is in; a share; NULL: none
+  const char *identity;  // behind the name, in the same block
   char name[];
 } dt_hook_t;
 
@@ -36,6 +39,7 @@ typedef struct dt_hook_t {
 typedef struct dt_hooks_t {
   _Atomic uint32_t refs;
   dt_turn_t *turn;
+  struct dt_op_list_t *ops; // a share; NULL: none
   uint32_t n;
   dt_hook_t *hooks[];
 } dt_hooks_t;
@@ -45,12 +49,19 @@ dt_status_t dt__hooks_create(dt_hooks_t **out) DT_MUST_USE;
 dt_hooks_t *dt__hooks_retain(dt_hooks_t *hooks);
 void dt__hooks_release(dt_hooks_t *hooks); // NULL allowed; passes in no other list are freed
 // `hooks` and one more; `options` are complete. DT_E_ARGUMENT, DT_E_NO_MEMORY.
+// `library` brought it; NULL: none did.
 dt_status_t dt__hooks_add(const dt_hooks_t *hooks, dt_point_t point, dt_pass_fn_t pass,
-                          void *closure, const dt_pass_options_t *options,
+                          void *closure, const dt_pass_options_t *options, dt_library_t *library,
                           dt_hooks_t **out) DT_MUST_USE;
+// `hooks` without what the library brought.
+dt_status_t dt__hooks_remove_library(const dt_hooks_t *hooks, const dt_library_t *library,
+                                     dt_hooks_t **out) DT_MUST_USE;
 // `hooks` without the one of this name.
 dt_status_t dt__hooks_remove(const dt_hooks_t *hooks, const char *name,
                              dt_hooks_t **out) DT_MUST_USE;
+// `hooks` with these ops, of which it takes a share.
+dt_status_t dt__hooks_with_ops(const dt_hooks_t *hooks, struct dt_op_list_t *ops,
+                               dt_hooks_t **out) DT_MUST_USE;
 // The passes of a function that says `chosen`, a list such as "a,-b" or NULL: passes that are not
 // on demand, without those that it names with a minus, and passes on demand that it names.
 // DT_E_ARGUMENT for a name that no pass has.

@@ -2,6 +2,9 @@
 // Graph IR text as a program: declarations from its inputs, then node for node.
 #include "runtime/trace/builder.h"
 
+#include "runtime/trace/hooks.h"
+#include "runtime/trace/op_call.h"
+#include "runtime/trace/op_list.h"
 #include "runtime/trace/replay.h"
 
 #include <string.h>
@@ -248,9 +251,10 @@ typedef struct run_t {
   const int *lines;       // by node; NULL: of a body, whose lines are those of what it belongs to
   dt_trace_t *trace;
   const dt_value_t *in;
-  dt_sym_t *symbols;    // by symbol of the text: in the trace; none until it is bound
-  dt_value_t *values;   // by node of the text
-  dt_value_t **results; // by control of the text: what came out
+  dt_sym_t *symbols;      // by symbol of the text: in the trace; none until it is bound
+  dt_value_t *values;     // by node of the text
+  dt_value_t **results;   // by control of the text: what came out
+  dt_value_t **externals; // by call of a user's op in the text: its results
 } run_t;
 
 // Binds `e` of the text, where it is a symbol that stands for nothing yet.
@@ -361,6 +365,24 @@ static dt_value_t add_node(const run_t *run, const dt_node_t *node) {
   return dt__trace_add(run->trace, node->op, inputs, node->n_inputs, &attrs);
 }
 
+// A number from data: a symbol of the trace's own, in the range that the text gives.
+static dt_value_t replay_item(const run_t *run, const dt_node_t *node) {
+  static const dt_value_t none = {0};
+  uint32_t symbol = 0;
+  if (!dt__trace_begin(run->trace, "item"))
+    return none;
+  if (!dt__sym_is_symbol(run->r->env, node->attrs->syms[0], &symbol)) {
+    DT_TRACE_FAIL(run->trace, DT_E_FORMAT, "it binds no symbol");
+    return none;
+  }
+  dt_range_t range = dt__symbol_info(run->r->env, symbol).range;
+  dt_sym_t made = dt__trace_bind(run->trace, run->values[node->inputs[0].id - 1], range);
+  if (run->trace->status)
+    return none;
+  bind(run, node->attrs->syms[0], made);
+  return dt__trace_value(run->trace, (dt_node_id_t){run->trace->graph->nodes.len});
+}
+
 // ---- Bodies -------------------------------------------------------------------------------------
 static void replay_nodes(const run_t *run);
 
@@ -379,7 +401,8 @@ static dt_status_t replay_body(const body_run_t *own, uint32_t b, const dt_value
   run.in = in;
   run.values = DT_ARENA_ARRAY(arena, dt_value_t, run.text->nodes.len + 1);
   run.results = DT_ARENA_ARRAY(arena, dt_value_t *, run.text->controls.len + 1);
-  if (!run.values || !run.results)
+  run.externals = DT_ARENA_ARRAY(arena, dt_value_t *, run.text->externals.len + 1);
+  if (!run.values || !run.results || !run.externals)
     return DT_NO_MEMORY();
   replay_nodes(&run);
   for (uint32_t k = 0; k < run.text->outputs.len && !run.trace->status; k++)
@@ -440,6 +463,44 @@ static void replay_control(const run_t *run, const dt_node_t *node) {
                in + n_out, out);
 }
 
+// ---- Calls of users' ops ------------------------------------------------------------------------
+// The op of this runtime is asked what its results are: the text's word is not taken for it. Its
+// results are kept for their `result` nodes.
+static dt_value_t replay_external(const run_t *run, const dt_node_t *node) {
+  static const dt_value_t none = {0};
+  const dt_graph_external_t *external = dt__graph_external(run->text, node);
+  dt_trace_t *trace = run->trace;
+  dt_value_t in[DT_OP_MAX_INPUTS];
+  dt_value_t *out = DT_ARENA_ARRAY(&trace->traced->arena, dt_value_t, DT_OP_MAX_RESULTS);
+  const dt_op_list_t *ops = trace->request->hooks ? trace->request->hooks->ops : NULL;
+  const dt_op_def_t *def = dt__op_list_find(ops, external->name);
+  if (!out) {
+    (void)dt__trace_take(trace, DT_NO_MEMORY());
+    return none;
+  }
+  if (def && strcmp(def->options.identity, external->identity) != 0) {
+    DT_TRACE_FAIL(trace, DT_E_UNSUPPORTED,
+                  "%s: the text was made with \"%.64s\", and the runtime's op is \"%.64s\"",
+                  external->name, external->identity, def->options.identity);
+    return none;
+  }
+  for (uint32_t k = 0; k < node->n_inputs && k < DT_OP_MAX_INPUTS; k++)
+    in[k] = run->values[node->inputs[k].id - 1];
+  if (external->part == DT_EXTERNAL_NUMBERS)
+    return dt__op_numbers(trace, external->name, node->n_inputs, in, external->n_attrs,
+                          external->attrs);
+  dt_op_call(trace, external->name, node->n_inputs, in, external->n_attrs, external->attrs,
+             external->n_results, out);
+  run->externals[node->attrs->index] = out;
+  return out[0];
+}
+
+static dt_value_t replay_result(const run_t *run, const dt_node_t *node) {
+  const dt_node_t *of = dt__graph_node(run->text, node->inputs[0]);
+  dt_value_t **results = of->op == DT_OP_external ? run->externals : run->results;
+  return results[of->attrs->index][node->attrs->index];
+}
+
 static dt_value_t replay_node(const run_t *run, const dt_node_t *node) {
   const dt_graph_t *text = run->text;
   uint32_t index = node->attrs->index;
@@ -448,7 +509,11 @@ static dt_value_t replay_node(const run_t *run, const dt_node_t *node) {
   if (node->op == DT_OP_constant)
     return (dt_constant)(run->trace, text->constants.items[index].name, run->r->constants[index]);
   if (node->op == DT_OP_result)
-    return run->results[dt__graph_node(text, node->inputs[0])->attrs->index][index];
+    return replay_result(run, node);
+  if (node->op == DT_OP_external)
+    return replay_external(run, node);
+  if (node->op == DT_OP_item)
+    return replay_item(run, node);
   if (!dt__trace_begin(run->trace, dt__op_info(node->op)->name))
     return (dt_value_t){0};
   return add_node(run, node);
@@ -498,7 +563,8 @@ dt_status_t dt__replay_program(dt_trace_t *trace, const dt_value_t *in, dt_value
   run.symbols = DT_ARENA_ARRAY(arena, dt_sym_t, dt__symenv_symbol_count(r->env) + 1);
   run.values = DT_ARENA_ARRAY(arena, dt_value_t, text->nodes.len + 1);
   run.results = DT_ARENA_ARRAY(arena, dt_value_t *, text->controls.len + 1);
-  if (!run.symbols || !run.values || !run.results)
+  run.externals = DT_ARENA_ARRAY(arena, dt_value_t *, text->externals.len + 1);
+  if (!run.symbols || !run.values || !run.results || !run.externals)
     return DT_NO_MEMORY();
   (void)dt_trace_at(trace, r->file, 1);
   if (!dt__trace_begin(trace, "input"))

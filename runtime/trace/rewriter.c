@@ -369,7 +369,10 @@ static dt_status_t begin(dt_rewriter_t *r, const dt_graph_t *graph) {
   dt_arena_t *arena = r->arena;
   r->work = *graph;
   r->work.arena = arena;
-  r->request = (dt_trace_request_t){.name = r->hook->name, .watch = arena->watch};
+  r->request = (dt_trace_request_t){.name = r->hook->name,
+                                    .watch = arena->watch,
+                                    .place = dt__place(r->site->device, 0),
+                                    .hooks = r->site->hooks};
   r->trace = (dt_trace_t){.tag = dt__trace_new_tag(),
                           .request = &r->request,
                           .traced = r->site->traced ? r->site->traced : &r->stub,
@@ -380,7 +383,8 @@ static dt_status_t begin(dt_rewriter_t *r, const dt_graph_t *graph) {
                                                                    : DT_PASS_PLAIN};
   r->read_only = r->trace.pass == DT_PASS_LOOK;
   if (!DT_VEC_COPY(arena, &r->work.nodes) || !DT_VEC_COPY(arena, &r->work.outputs) ||
-      !DT_VEC_COPY(arena, &r->work.updates) || !DT_VEC_COPY(arena, &r->work.constants))
+      !DT_VEC_COPY(arena, &r->work.updates) || !DT_VEC_COPY(arena, &r->work.constants) ||
+      !DT_VEC_COPY(arena, &r->work.externals))
     return DT_NO_MEMORY();
   r->n_given = graph->nodes.len;
   for (uint32_t k = 0; k < graph->nodes.len && !r->n_symbols; k++)
@@ -569,6 +573,11 @@ static dt_status_t run_tree(const dt_hook_t *hook, const dt_site_t *site, dt_are
   copy->controls.cap = made->controls.len;
   *out = copy;
   return NULL;
+}
+
+dt_status_t dt__hook_run(const dt_hook_t *hook, const dt_site_t *site, dt_arena_t *arena,
+                         const dt_graph_t *graph, const dt_graph_t **out) {
+  return run_tree(hook, site, arena, 0, graph, out);
 }
 
 dt_status_t dt__hooks_run(const dt_hooks_t *hooks, const dt_site_t *site, dt_arena_t *arena,

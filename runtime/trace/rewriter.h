@@ -19,6 +19,7 @@
 typedef struct dt_site_t {
   dt_point_t point;
   dt_device_t device;
+  dt_hooks_t *hooks; // of the function: whose ops can be called
   // Of what must outlive the graph's own memory: names of files that passes say.
   dt_arena_t *keep;
   dt_traced_t *traced;        // at DT_POINT_TRACED: what gets constants; else NULL
@@ -30,6 +31,10 @@ typedef struct dt_site_t {
 // frozen. *out is a new graph, in the arena of `graph`'s, where a pass changed it; else `graph`.
 dt_status_t dt__hooks_run(const dt_hooks_t *hooks, const dt_site_t *site, dt_arena_t *arena,
                           const dt_graph_t *graph, const dt_graph_t **out) DT_MUST_USE;
+
+// One pass that is in no list, over the same.
+dt_status_t dt__hook_run(const dt_hook_t *hook, const dt_site_t *site, dt_arena_t *arena,
+                         const dt_graph_t *graph, const dt_graph_t **out) DT_MUST_USE;
 
 // ---- Between rewriter.c and rewriter_read.c -----------------------------------------------------
 typedef struct dt_node_use_t {
@@ -75,6 +80,8 @@ dt_status_t dt__rewriter_emit(dt_rewriter_t *r, dt_graph_t **out) DT_MUST_USE;
 // The node of a value; DT_E_ARGUMENT naming it as `what`.
 dt_status_t dt__rewriter_find(dt_rewriter_t *r, dt_value_t value, const char *what,
                               uint32_t *out) DT_MUST_USE;
+// What of a node of the trace's graph needs no rewriter: all but users and outputs.
+void dt__node_info(const dt_trace_t *trace, const dt_node_t *node, dt_node_info_t *out);
 // "%7 (add, model.c:41)".
 void dt__rewriter_label(const dt_rewriter_t *r, uint32_t id, dt_text_t *out);
 

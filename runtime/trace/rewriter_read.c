@@ -2,6 +2,8 @@
 // What a pass can see of a graph.
 #include "runtime/trace/rewriter.h"
 
+#include "lower/graph/external.h"
+
 #include "runtime/base/options.h"
 #include "runtime/base/watch.h"
 
@@ -82,13 +84,14 @@ dt_value_t dt_rewriter_output(dt_rewriter_t *r, uint32_t index) {
 }
 
 // ---- One node -----------------------------------------------------------------------------------
-static const char *name_of(const dt_rewriter_t *r, const dt_node_t *node) {
-  const dt_graph_t *graph = &r->work;
+static const char *name_of(const dt_graph_t *graph, const dt_node_t *node) {
   const char *name = NULL;
   if (node->op == DT_OP_input)
     name = graph->inputs.items[node->attrs->index].name;
   else if (node->op == DT_OP_constant)
     name = graph->constants.items[node->attrs->index].name;
+  else if (node->op == DT_OP_external)
+    name = dt__graph_external(graph, node)->name;
   return name ? name : "";
 }
 
@@ -108,28 +111,21 @@ static uint32_t count_results(const dt_rewriter_t *r, uint32_t id) {
   return n;
 }
 
-// Attributes of sizes as the pass gets them: of its trace.
-static dt_sym_t told(dt_rewriter_t *r, dt_sym_t e) {
-  return (dt_sym_t){.id = e.id ? r->trace.tag << DT_TRACE_TAG_SHIFT | e.id : 0};
+// Sizes as the trace's functions get them.
+static dt_sym_t told(const dt_trace_t *trace, dt_sym_t e) {
+  return (dt_sym_t){.id = e.id ? trace->tag << DT_TRACE_TAG_SHIFT | e.id : 0};
 }
 
-dt_status_t dt_rewriter_node(dt_rewriter_t *r, dt_value_t value, dt_node_info_t *info) {
-  uint32_t id = 0;
-  if (!r || !info)
-    return DT_FAIL(DT_E_ARGUMENT, "%s: NULL", r ? "info" : "rewriter");
-  DT_TRY(DT_RESULT_CHECK(dt_node_info_t, info));
-  DT_TRY(dt__rewriter_find(r, value, "the node", &id));
-  const dt_node_t *node = &r->work.nodes.items[id - 1];
+void dt__node_info(const dt_trace_t *trace, const dt_node_t *node, dt_node_info_t *out) {
   const dt_attrs_t *attrs = node->attrs;
-  dt_node_info_t all = {
+  *out = (dt_node_info_t){
+      .struct_size = sizeof(*out),
       .dtype = node->dtype,
       .op = dt__op_info(node->op)->name,
-      .name = name_of(r, node),
+      .name = name_of(trace->graph, node),
       .file = node->origin.file ? node->origin.file : "",
       .line = node->origin.line,
       .n_inputs = node->n_inputs,
-      .n_users = count_uses(r, id),
-      .n_outputs = count_results(r, id),
       .rank = node->rank,
       .index = attrs->index,
       .mode = attrs->mode,
@@ -137,13 +133,35 @@ dt_status_t dt_rewriter_node(dt_rewriter_t *r, dt_value_t value, dt_node_info_t 
       .n_axes = attrs->n_axes,
       .n_sizes = attrs->n_syms,
   };
-  memcpy(all.axes, attrs->axes, sizeof(all.axes));
+  memcpy(out->axes, attrs->axes, sizeof(out->axes));
   for (uint32_t k = 0; k < attrs->n_syms; k++)
-    all.sizes[k] = told(r, attrs->syms[k]);
-  memcpy(all.ints, attrs->ints, sizeof(all.ints));
-  memcpy(all.floats, attrs->floats, sizeof(all.floats));
+    out->sizes[k] = told(trace, attrs->syms[k]);
+  memcpy(out->ints, attrs->ints, sizeof(out->ints));
+  memcpy(out->floats, attrs->floats, sizeof(out->floats));
+}
+
+dt_status_t dt_rewriter_node(dt_rewriter_t *r, dt_value_t value, dt_node_info_t *info) {
+  uint32_t id = 0;
+  dt_node_info_t all;
+  if (!r || !info)
+    return DT_FAIL(DT_E_ARGUMENT, "%s: NULL", r ? "info" : "rewriter");
+  DT_TRY(DT_RESULT_CHECK(dt_node_info_t, info));
+  DT_TRY(dt__rewriter_find(r, value, "the node", &id));
+  dt__node_info(&r->trace, &r->work.nodes.items[id - 1], &all);
+  all.n_users = count_uses(r, id);
+  all.n_outputs = count_results(r, id);
   DT_RESULT_GIVE(dt_node_info_t, info, &all);
   return NULL;
+}
+
+const dt_op_attr_t *dt_rewriter_attr(dt_rewriter_t *r, dt_value_t value, const char *name,
+                                     dt_op_attr_kind_t kind) {
+  uint32_t id = find(r, value);
+  const dt_node_t *node = id ? &r->work.nodes.items[id - 1] : NULL;
+  if (!node || node->op != DT_OP_external)
+    return NULL;
+  const dt_graph_external_t *external = dt__graph_external(&r->work, node);
+  return dt__attr_find(external->attrs, external->n_attrs, name, kind);
 }
 
 dt_status_t dt_rewriter_constant(dt_rewriter_t *r, dt_value_t value, const void **out_data,

@@ -5,7 +5,7 @@
 
 #include "runtime/base/log.h"
 #include "runtime/base/watch.h"
-#include "runtime/trace/rewriter.h"
+#include "runtime/trace/op_call.h"
 
 #include <stdatomic.h>
 
@@ -115,9 +115,13 @@ static dt_status_t run_passes(dt_traced_t *traced, const dt_trace_request_t *req
   if (!request->hooks)
     return NULL;
   traced->hooks = dt__hooks_retain(request->hooks);
-  dt_site_t site = {
-      .point = DT_POINT_TRACED, .device = request->place, .keep = &traced->arena, .traced = traced};
+  dt_site_t site = {.point = DT_POINT_TRACED,
+                    .device = dt__place_device(request->place),
+                    .hooks = request->hooks,
+                    .keep = &traced->arena,
+                    .traced = traced};
   DT_TRY(dt__hooks_run(request->hooks, &site, &traced->arena, traced->graph, &made));
+  DT_TRY(dt__ops_decompose(&site, &traced->arena, made, &made));
   traced->graph = (dt_graph_t *)(uintptr_t)made; // in the same arena
   return NULL;
 }

@@ -5,6 +5,7 @@
 #ifndef DT_TEST_ABI_EVERY_STRUCT_H
 #define DT_TEST_ABI_EVERY_STRUCT_H
 
+#include "ductile/accessor.h"
 #include "ductile/ductile.h"
 #include "ductile/experimental.h"
 #include "ductile/ir.h"

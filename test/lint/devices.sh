@@ -17,6 +17,7 @@ bench/bench_gpu
 cli/model.h
 bench/bench_minilm.c
 examples/minilm/main.c
+examples/ops/graph_kernel.c
 examples/tutorial/gpu.c
 '
 # The last four are options of commands and the tutorial's step about GPUs.

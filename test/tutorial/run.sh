@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# usage: run.sh PROGRAM EXPECTED. The program prints what EXPECTED holds, but for times, which are N
+# usage: run.sh PROGRAM EXPECTED [ARGUMENT…]. The program prints what EXPECTED holds, but for times, which are N
 # there, and the folder that sources were compiled in. 77 where the program says that it is skipped.
 set -euo pipefail
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 code=0
-"$1" >"$work/out" || code=$?
+"$1" "${@:3}" >"$work/out" || code=$?
 if [[ $code -eq 77 ]]; then
   cat "$work/out"
   exit 77

@@ -125,6 +125,7 @@ dt_status_t dt_onnx_function_create(dt_runtime_t *runtime, dt_onnx_t *model,
   dt__arena_init(&made->arena, 0);
   dt__onnx_retain(model);
   made->file = model;
+  made->runtime = runtime;
   dt_control_t control;
   dt_onnx_pace_t pace = {0};
   if (dt__control_is_wanted(all.deadline_ns, all.cancel)) {

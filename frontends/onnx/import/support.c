@@ -41,9 +41,12 @@ static const char *why_not(support_t *s, const dt_imp_frame_t *frame, const dt_o
     return "no function of the model has that overload";
   if (row)
     return row->check(&n);
-  return dt__imp_has_row(s->model, node->domain, node->op_type)
-             ? "no such operator in that operator set"
-             : "the operator is not supported";
+  if (dt__imp_has_user_op(s->model, node))
+    return NULL;
+  if (dt__imp_has_row(s->model, node->domain, node->op_type))
+    return "no such operator in that operator set";
+  return dt__onnx_domain(node->domain).len ? "the runtime has no op of that name (dt_op_register)"
+                                           : "the operator is not supported";
 }
 
 static void check_node(support_t *s, const dt_imp_frame_t *frame, const dt_onnx_node_t *node) {

@@ -79,12 +79,10 @@ static bool run_call(dt_imp_t *imp, const dt_imp_frame_t *frame, const dt_onnx_n
 static bool run_op(dt_imp_node_t *n) {
   const dt_onnx_node_t *node = n->node;
   const dt_imp_row_t *row = dt__imp_find_row(n->imp->model, node->domain, node->op_type, n->opset);
-  if (!row) {
-    dt__imp_fail(n, DT_E_UNSUPPORTED, "the operator is not supported");
-    return false;
-  }
   uint32_t asked = n->imp->asked.len;
-  if (!row->fold(n)) {
+  if (!row) {
+    dt__imp_user_op(n);
+  } else if (!row->fold(n)) {
     n->imp->asked.len = asked; // it answered with nothing of that
     row->make(n);
   }

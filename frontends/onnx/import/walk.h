@@ -15,7 +15,8 @@ typedef struct dt_imp_constant_t {
 
 // The closure of a function. Never changes after it is made.
 typedef struct dt_imp_model_t {
-  dt_onnx_t *file; // a share
+  dt_onnx_t *file;       // a share
+  dt_runtime_t *runtime; // whose ops nodes may call
   dt_arena_t arena;
   dt_imp_constant_t *constants; // by address of their tensors
   uint32_t n_constants;
@@ -39,6 +40,9 @@ const dt_imp_constant_t *dt__imp_find_constant(const dt_imp_model_t *model,
                                                const dt_onnx_tensor_t *tensor);
 // Names all nodes that no row takes (support.c). DT_E_UNSUPPORTED, DT_E_NO_MEMORY.
 dt_status_t dt__imp_check_support(const dt_imp_model_t *model) DT_MUST_USE;
+// Nodes that no row takes and that are ops of users (ops_user.c).
+bool dt__imp_has_user_op(const dt_imp_model_t *model, const dt_onnx_node_t *node);
+void dt__imp_user_op(dt_imp_node_t *n);
 // Which of the caller's inputs are read as numbers (numbers.c). DT_E_NO_MEMORY.
 dt_status_t dt__imp_find_integers(dt_imp_model_t *model) DT_MUST_USE;
 // Which inputs of a graph within a node its own nodes read so: out[0 … inputs-1]. False: failed.

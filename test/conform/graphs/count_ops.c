@@ -13,6 +13,7 @@ static const struct {
   dt_op_t op;
   const char *why;
 } left_out[] = {
+    {DT_OP_external, "its kernels are a user's: unit.exec.ops and unit.exec.lowerings"},
     {DT_OP_NONE, "no op"},
 };
 

@@ -4,6 +4,7 @@
 // library knows. Results are never written beyond the caller's size.
 #include "test/support/check.h"
 
+#include "ductile/accessor.h"
 #include "ductile/ductile.h"
 #include "ductile/experimental.h"
 #include "ductile/onnx.h"
@@ -168,6 +169,31 @@ static dt_status_t use_dt_node_info_t(void *given) {
   return status;
 }
 
+static dt_status_t no_infer(dt_op_call_t *call, void *closure) {
+  (void)call, (void)closure;
+  return NULL;
+}
+
+static dt_status_t no_kernel(const dt_op_args_t *args, int64_t begin, int64_t end) {
+  (void)args, (void)begin, (void)end;
+  return NULL;
+}
+
+static dt_status_t use_dt_op_options_t(void *given) {
+  dt_status_t status = dt_op_register(runtime, given);
+  if (!status)
+    expect_ok(dt_op_remove(runtime, "growth.op"));
+  return status;
+}
+
+static dt_status_t use_dt_op_device_kernel_t(void *given) {
+  const dt_op_options_t op = {.struct_size = sizeof(op),
+                              .name = "growth.op",
+                              .infer = no_infer,
+                              .device_kernel = given};
+  return use_dt_op_options_t((void *)(uintptr_t)&op);
+}
+
 // ---- The rows -----------------------------------------------------------------------------------
 
 typedef struct row_t {
@@ -202,6 +228,19 @@ static void fill(const row_t *row, void *given) {
   }
   if (row->use == use_dt_pass_options_t)
     ((dt_pass_options_t *)given)->name = "look";
+  if (row->use == use_dt_op_options_t) {
+    dt_op_options_t *options = given;
+    options->name = "growth.op";
+    options->infer = no_infer;
+    options->kernel = no_kernel;
+  }
+  if (row->use == use_dt_op_device_kernel_t) {
+    dt_op_device_kernel_t *kernel = given;
+    kernel->device = DT_CUDA;
+    kernel->entry = "entry";
+    kernel->text = "text";
+    kernel->threads = 32;
+  }
   if (row->use == use_dt_runtime_options_t)
     ((dt_runtime_options_t *)given)->threads = 1;
 }

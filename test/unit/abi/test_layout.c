@@ -3,6 +3,7 @@
 // layouts.def lists them.
 #include "test/support/check.h"
 
+#include "ductile/accessor.h"
 #include "ductile/ductile.h"
 #include "ductile/experimental.h"
 #include "ductile/onnx.h"

@@ -199,7 +199,7 @@ uint32_t rig_running(rig_t *r, uint32_t row, dt_dtype_t dtype) {
 
 void rig_store_masked(rig_t *r, dt_buffer_id_t buffer, const dt_sym_t *index, uint32_t value,
                       uint32_t mask) {
-  dt_store_t store = {buffer, copy_index(r, buffer, index), value, mask, false};
+  dt_store_t store = {buffer, copy_index(r, buffer, index), value, mask, false, false};
   assert_true(DT_VEC_PUSH(&r->arena, &r->stage.stores, store));
 }
 

@@ -309,7 +309,7 @@ static void test_identities_are_keys(void **state) {
   for (size_t k = 0; k < 4; k++) {
     dt_hooks_t *hooks = NULL;
     const dt_pass_options_t options = {.name = passes[k].name, .identity = passes[k].identity};
-    expect_ok(dt__hooks_add(none, passes[k].point, note, NULL, &options, &hooks));
+    expect_ok(dt__hooks_add(none, passes[k].point, note, NULL, &options, NULL, &hooks));
     dt__text_init(&keys[k]);
     dt__hooks_key(hooks, &keys[k]);
     dt__hooks_release(hooks);

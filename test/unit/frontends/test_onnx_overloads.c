@@ -80,7 +80,7 @@ static const struct {
     {GRAPH(CALL(OVERLOAD("siz"), "x", "y"), OUTPUT("y")), functions, "overload \"siz\""},
     // No overload is one of its own, and none of ONNX's operators has any.
     {GRAPH(CALL("", "x", "y"), OUTPUT("y")), FUNCTION(OVERLOAD("size"), UNARY("Abs", "p", "q")),
-     "own.Turn (operator set 1, output \"y\"): the operator is not supported"},
+     "own.Turn (operator set 1, output \"y\"): the runtime has no op of that name"},
     {GRAPH("node { op_type 'Abs' overload 'fast' input 'x' output 'y' } ", OUTPUT("y")), "",
      "Abs (operator set 21, overload \"fast\", output \"y\")"},
     // Within a function.
