@@ -13,6 +13,8 @@
 typedef struct entry_t {
   dt_kernel_fn_t fn;
   uint32_t n_inputs, n_tensors;
+  dt_op_kernel_fn_t kernel; // where `fn` is run's
+  dt_op_args_t args;        // without the lists of tensors
   dt_graph_external_t call;
   const dt_external_result_t *types; // of all tensors; their sizes are not used
 } entry_t;
@@ -37,12 +39,12 @@ static void keep_failure(dt_launch_record_t *record, dt_status_t status) {
     dt_status_free(status);
 }
 
-static void run(const uint64_t *words, int64_t begin, int64_t end, void *scratch,
-                dt_launch_record_t *record) {
-  const entry_t *entry = (const entry_t *)(uintptr_t)words[0];
-  dt_op_tensor_t tensors[DT_OP_MAX_INPUTS + DT_OP_MAX_RESULTS];
+#define MOST_TENSORS (DT_OP_MAX_INPUTS + DT_OP_MAX_RESULTS)
+
+// Tensors of the words, and the list of them.
+static inline void take_tensors(const entry_t *entry, const uint64_t *words,
+                                dt_op_tensor_t *tensors, const dt_op_tensor_t **list) {
   const int64_t *numbers = (const int64_t *)words + 1 + entry->n_tensors;
-  (void)scratch;
   for (uint32_t k = 0; k < entry->n_tensors; k++) {
     uint32_t rank = entry->types[k].rank;
     tensors[k] = (dt_op_tensor_t){.data = (void *)(uintptr_t)words[1 + k],
@@ -50,8 +52,35 @@ static void run(const uint64_t *words, int64_t begin, int64_t end, void *scratch
                                   .rank = rank,
                                   .sizes = numbers,
                                   .strides = numbers + rank};
+    list[k] = &tensors[k];
     numbers += 2 * (size_t)rank;
   }
+}
+
+// On the way to each kernel: no more than it needs.
+static void run(const uint64_t *words, int64_t begin, int64_t end, void *scratch,
+                dt_launch_record_t *record) {
+  const entry_t *entry = (const entry_t *)(uintptr_t)words[0];
+  dt_op_tensor_t tensors[MOST_TENSORS];
+  const dt_op_tensor_t *list[MOST_TENSORS];
+  (void)scratch;
+  take_tensors(entry, words, tensors, list);
+  dt_op_args_t args = entry->args;
+  args.inputs = list;
+  args.results = list + entry->n_inputs;
+  dt_status_t status = entry->kernel(&args, begin, end);
+  if (status)
+    keep_failure(record, dt__status_annotate(status, "%s", entry->call.name));
+}
+
+// The same for what reads numbers, and for what cannot run here.
+static void run_whole(const uint64_t *words, int64_t begin, int64_t end, void *scratch,
+                      dt_launch_record_t *record) {
+  const entry_t *entry = (const entry_t *)(uintptr_t)words[0];
+  dt_op_tensor_t tensors[MOST_TENSORS];
+  const dt_op_tensor_t *list[MOST_TENSORS];
+  (void)scratch;
+  take_tensors(entry, words, tensors, list);
   keep_failure(record, dt__external_invoke(&entry->call, tensors, entry->n_inputs, begin, end));
 }
 
@@ -62,6 +91,21 @@ static void add_type(const dt_program_t *program, dt_buffer_id_t id, entry_t *en
   types[entry->n_tensors++] = (dt_external_result_t){.dtype = buffer->dtype, .rank = buffer->rank};
 }
 
+static void choose_run(entry_t *entry) {
+  const dt_graph_external_t *call = &entry->call;
+  const dt_op_options_t *op = call->def ? &call->def->options : NULL;
+  entry->fn = run_whole;
+  if (!op || !op->kernel || call->part != DT_EXTERNAL_KERNEL)
+    return;
+  entry->fn = run;
+  entry->kernel = op->kernel;
+  entry->args = (dt_op_args_t){.n_inputs = entry->n_inputs,
+                               .n_results = call->n_results,
+                               .n_attrs = call->n_attrs,
+                               .attrs = call->attrs,
+                               .closure = op->closure};
+}
+
 static dt_status_t make_entry(const dt_program_t *program, const dt_kernel_t *kernel,
                               dt_arena_t *arena, entry_t **out) {
   const dt_stage_t *stage = &kernel->stages.items[0];
@@ -70,7 +114,6 @@ static dt_status_t make_entry(const dt_program_t *program, const dt_kernel_t *ke
   if (!entry || !types ||
       !dt__external_copy(arena, program->externals.items[kernel->external - 1], &entry->call))
     return DT_NO_MEMORY();
-  entry->fn = run;
   entry->types = types;
   for (uint32_t i = 0; i < stage->insts.len; i++)
     if (stage->insts.items[i].buffer.id)
@@ -80,6 +123,7 @@ static dt_status_t make_entry(const dt_program_t *program, const dt_kernel_t *ke
     add_type(program, stage->stores.items[i].buffer, entry, types);
   if (entry->n_inputs > DT_OP_MAX_INPUTS || stage->stores.len > DT_OP_MAX_RESULTS)
     return DT_FAIL(DT_E_INTERNAL, "%s: %u tensors", kernel->name, entry->n_tensors);
+  choose_run(entry);
   return NULL;
 }
 

@@ -187,10 +187,8 @@ static dt_status_t use_dt_op_options_t(void *given) {
 }
 
 static dt_status_t use_dt_op_device_kernel_t(void *given) {
-  const dt_op_options_t op = {.struct_size = sizeof(op),
-                              .name = "growth.op",
-                              .infer = no_infer,
-                              .device_kernel = given};
+  const dt_op_options_t op = {
+      .struct_size = sizeof(op), .name = "growth.op", .infer = no_infer, .device_kernel = given};
   return use_dt_op_options_t((void *)(uintptr_t)&op);
 }
 
