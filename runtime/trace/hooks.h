@@ -28,6 +28,7 @@ typedef struct dt_hook_t {
   dt_pass_fn_t pass;
   void *closure;
   void (*closure_free)(void *closure);
+  struct dt_pattern *pattern; // a share; NULL: it is a pass
   const char *identity; // behind the name, in the same block
   char name[];
 } dt_hook_t;
@@ -48,6 +49,9 @@ void dt__hooks_release(dt_hooks_t *hooks); // NULL allowed; passes in no other l
 dt_status_t dt__hooks_add(const dt_hooks_t *hooks, dt_point_t point, dt_pass_fn_t pass,
                           void *closure, const dt_pass_options_t *options,
                           dt_hooks_t **out) DT_MUST_USE;
+// The same of a pattern, in which it takes a share. Patterns of a point run behind its passes.
+dt_status_t dt__hooks_add_pattern(const dt_hooks_t *hooks, struct dt_pattern *pattern,
+                                  dt_hooks_t **out) DT_MUST_USE;
 // `hooks` without the one of this name.
 dt_status_t dt__hooks_remove(const dt_hooks_t *hooks, const char *name,
                              dt_hooks_t **out) DT_MUST_USE;

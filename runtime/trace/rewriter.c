@@ -6,6 +6,7 @@
 #include "lower/passes/rewrite.h"
 #include "runtime/base/log.h"
 #include "runtime/base/watch.h"
+#include "runtime/trace/pattern.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -173,11 +174,14 @@ static dt_status_t begin_change(dt_rewriter_t *r) {
   if (r->read_only)
     return DT_FAIL(DT_E_STATE, "the graph is only looked at, at point %s",
                    dt_point_name(r->site->point));
+  if (r->held)
+    return DT_FAIL(DT_E_STATE, "a pattern's check or replacement changes nothing that is there; let "
+                               "the replacement build what takes the outputs' places");
   return NULL;
 }
 
 // Whether `made` may stand where `old` does.
-static dt_status_t check_same(dt_rewriter_t *r, uint32_t old, uint32_t made) {
+dt_status_t dt__rewriter_check_same(dt_rewriter_t *r, uint32_t old, uint32_t made) {
   const dt_node_t *a = &r->work.nodes.items[old - 1], *b = &r->work.nodes.items[made - 1];
   if (a->dtype != b->dtype) {
     char after[64];
@@ -225,9 +229,10 @@ static void set_operand(dt_rewriter_t *r, uint32_t user, uint32_t index, uint32_
   inputs[index].id = made;
 }
 
-static dt_status_t replace(dt_rewriter_t *r, uint32_t old, uint32_t made) {
-  DT_TRY(check_same(r, old, made));
-  DT_TRY(mark_needs(r, made));
+dt_status_t dt__rewriter_redirect(dt_rewriter_t *r, uint32_t old, uint32_t made, bool quick) {
+  r->stamp++;
+  if (!quick)
+    DT_TRY(mark_needs(r, made));
   for (const dt_node_use_t *use = r->nodes.items[old].uses; use; use = use->next)
     if (!is_marked(r, use->user) && !own_inputs(r, use->user))
       return DT_NO_MEMORY(); // nothing is changed yet but whose the arrays are
@@ -255,7 +260,10 @@ dt_status_t dt_rewriter_replace(dt_rewriter_t *r, dt_value_t old, dt_value_t mad
   DT_TRY(begin_change(r));
   DT_TRY(dt__rewriter_find(r, old, "the value to be replaced", &a));
   DT_TRY(dt__rewriter_find(r, made, "what takes its place", &b));
-  return a == b ? NULL : replace(r, a, b);
+  if (a == b)
+    return NULL;
+  DT_TRY(dt__rewriter_check_same(r, a, b));
+  return dt__rewriter_redirect(r, a, b, false);
 }
 
 dt_status_t dt_rewriter_set_input(dt_rewriter_t *r, dt_value_t node, uint32_t index,
@@ -273,7 +281,7 @@ dt_status_t dt_rewriter_set_input(dt_rewriter_t *r, dt_value_t node, uint32_t in
   uint32_t old = r->work.nodes.items[user - 1].inputs[index].id;
   if (old == id)
     return NULL;
-  DT_TRY(check_same(r, old, id));
+  DT_TRY(dt__rewriter_check_same(r, old, id));
   DT_TRY(mark_needs(r, id));
   if (is_marked(r, user))
     return fail_at(r, DT_E_SHAPE, id, " is made of", user, ", and cannot be its operand");
@@ -314,7 +322,7 @@ dt_status_t dt_rewriter_at(dt_rewriter_t *r, dt_value_t before) {
   return NULL;
 }
 
-static bool is_result(const dt_rewriter_t *r, uint32_t id) {
+bool dt__rewriter_is_result(const dt_rewriter_t *r, uint32_t id) {
   for (uint32_t k = 0; k < r->work.outputs.len; k++)
     if (r->work.outputs.items[k].id == id)
       return true;
@@ -322,6 +330,17 @@ static bool is_result(const dt_rewriter_t *r, uint32_t id) {
     if (r->work.updates.items[k].value.id == id)
       return true;
   return false;
+}
+
+static void erase(dt_rewriter_t *r, uint32_t id) {
+  const dt_node_t *node = &r->work.nodes.items[id - 1];
+  for (uint32_t k = 0; k < node->n_inputs; k++)
+    (void)take_use(r, node->inputs[k].id, id);
+  if (r->at == id)
+    r->at = r->nodes.items[id].next;
+  unlink_node(r, id);
+  r->nodes.items[id].erased = true;
+  r->changed = true;
 }
 
 dt_status_t dt_rewriter_erase(dt_rewriter_t *r, dt_value_t value) {
@@ -336,16 +355,44 @@ dt_status_t dt_rewriter_erase(dt_rewriter_t *r, dt_value_t value) {
   if (r->nodes.items[id].uses)
     return fail_at(r, DT_E_STATE, id, " is used by", r->nodes.items[id].uses->user,
                    ": replace it first");
-  if (is_result(r, id))
+  if (dt__rewriter_is_result(r, id))
     return fail_at(r, DT_E_STATE, id, " is a result of the graph: replace it first", 0, "");
-  for (uint32_t k = 0; k < node->n_inputs; k++)
-    (void)take_use(r, node->inputs[k].id, id);
-  if (r->at == id)
-    r->at = r->nodes.items[id].next;
-  unlink_node(r, id);
-  r->nodes.items[id].erased = true;
-  r->changed = true;
+  erase(r, id);
   return NULL;
+}
+
+void dt__rewriter_drop(dt_rewriter_t *r, uint32_t id) {
+  dt_op_t op = r->work.nodes.items[id - 1].op;
+  bool stays = op == DT_OP_input || op == DT_OP_constant || op == DT_OP_item;
+  if (!stays && !r->nodes.items[id].erased && !r->nodes.items[id].uses &&
+      !dt__rewriter_is_result(r, id))
+    erase(r, id);
+}
+
+// A constant that was made is forgotten, too: its name then stands for nothing again.
+static void forget_constants(dt_rewriter_t *r, uint32_t n) {
+  uint32_t n_constants = r->work.constants.len;
+  for (uint32_t id = n + 1; id <= r->work.nodes.len; id++) {
+    const dt_node_t *node = &r->work.nodes.items[id - 1];
+    if (node->op == DT_OP_constant && node->attrs->index < n_constants)
+      n_constants = node->attrs->index;
+  }
+  while (r->site->traced && r->work.constants.len > n_constants) {
+    r->work.constants.len--;
+    r->trace.constant_values.len--;
+    dt_tensor_release(r->site->traced->constants.items[--r->site->traced->constants.len]);
+  }
+}
+
+void dt__rewriter_forget(dt_rewriter_t *r, uint32_t n) {
+  bool changed = r->changed;
+  forget_constants(r, n);
+  while (r->nodes.len > n + 1) {
+    erase(r, r->nodes.len - 1);
+    r->nodes.len--;
+  }
+  r->work.nodes.len = n;
+  r->changed = changed;
 }
 
 // ---- Begin and end ------------------------------------------------------------------------------
@@ -571,6 +618,26 @@ static dt_status_t run_tree(const dt_hook_t *hook, const dt_site_t *site, dt_are
   return NULL;
 }
 
+// All patterns of the point, in one walk.
+static dt_status_t run_patterns(const dt_hooks_t *hooks, const dt_site_t *site, dt_arena_t *arena,
+                                const dt_graph_t **out) {
+  static const char name[] = "patterns";
+  dt_pattern_t **list = DT_ARENA_ARRAY(arena, dt_pattern_t *, (size_t)hooks->n + 1);
+  dt_hook_t *hook = dt__arena_alloc(arena, sizeof(*hook) + sizeof(name));
+  if (!list || !hook)
+    return DT_NO_MEMORY();
+  dt_patterns_t patterns = {.patterns = list};
+  for (uint32_t k = 0; k < hooks->n; k++)
+    if (hooks->hooks[k]->point == site->point && hooks->hooks[k]->pattern)
+      list[patterns.n++] = hooks->hooks[k]->pattern;
+  if (!patterns.n)
+    return NULL;
+  hook->pass = dt__match_walk;
+  hook->closure = &patterns;
+  memcpy(hook->name, name, sizeof(name));
+  return run_tree(hook, site, arena, 0, *out, out);
+}
+
 dt_status_t dt__hooks_run(const dt_hooks_t *hooks, const dt_site_t *site, dt_arena_t *arena,
                           const dt_graph_t *graph, const dt_graph_t **out) {
   *out = graph;
@@ -579,8 +646,10 @@ dt_status_t dt__hooks_run(const dt_hooks_t *hooks, const dt_site_t *site, dt_are
   DT_TRY(dt__hooks_enter(hooks, arena->watch));
   dt_status_t status = NULL;
   for (uint32_t k = 0; k < hooks->n && !status; k++)
-    if (hooks->hooks[k]->point == site->point)
+    if (hooks->hooks[k]->point == site->point && !hooks->hooks[k]->pattern)
       status = run_tree(hooks->hooks[k], site, arena, 0, *out, out);
+  if (!status)
+    status = run_patterns(hooks, site, arena, out);
   dt__hooks_leave(hooks);
   return status;
 }

@@ -58,6 +58,7 @@ struct dt_rewriter {
   dt_graph_t work;
   bool changed;
   bool read_only;
+  bool held; // a pattern's check or replacement looks at it: no changes
   DT_VEC(dt_rewrite_node_t) nodes; // by id; [0] is the list's end on both sides
   uint32_t at;                     // in front of which builders put nodes; 0: at the end
   uint32_t stamp;
@@ -75,6 +76,17 @@ dt_status_t dt__rewriter_emit(dt_rewriter_t *r, dt_graph_t **out) DT_MUST_USE;
 // The node of a value; DT_E_ARGUMENT naming it as `what`.
 dt_status_t dt__rewriter_find(dt_rewriter_t *r, dt_value_t value, const char *what,
                               uint32_t *out) DT_MUST_USE;
+// ---- For patterns -------------------------------------------------------------------------------
+// Takes away all nodes behind the first n, which nothing else uses, and constants made with them.
+void dt__rewriter_forget(dt_rewriter_t *r, uint32_t n);
+// DT_E_DTYPE, DT_E_SHAPE where `made` cannot stand where `old` does.
+dt_status_t dt__rewriter_check_same(dt_rewriter_t *r, uint32_t old, uint32_t made) DT_MUST_USE;
+// dt_rewriter_replace of nodes that were checked. `quick`: no node that `made` needs uses `old`.
+dt_status_t dt__rewriter_redirect(dt_rewriter_t *r, uint32_t old, uint32_t made,
+                                  bool quick) DT_MUST_USE;
+// Erases a node where that can be done.
+void dt__rewriter_drop(dt_rewriter_t *r, uint32_t id);
+bool dt__rewriter_is_result(const dt_rewriter_t *r, uint32_t id);
 // "%7 (add, model.c:41)".
 void dt__rewriter_label(const dt_rewriter_t *r, uint32_t id, dt_text_t *out);
 
