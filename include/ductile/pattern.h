@@ -38,12 +38,12 @@ typedef enum dt_wildcard_kind_t {
 typedef struct dt_wildcard_t {
   const char *name; // for dt_match_node and explanations; one that no other wildcard has
   dt_wildcard_kind_t kind;
-  dt_dtype_t dtype;           // DT_DTYPE_NONE: any
-  const char *same_dtype;     // a wildcard before this one, whose dtype it has; NULL: none
-  bool ranked;                // it has `rank` dims; else any number of them
-  uint32_t rank;              // of a ranked one
-  const dt_dim_decl_t *dims;  // `rank` entries, or NULL. Dims of one name have sizes known to be
-                              // equal. is_static, min, max, multiple_of: known of the size
+  dt_dtype_t dtype;          // DT_DTYPE_NONE: any
+  const char *same_dtype;    // a wildcard before this one, whose dtype it has; NULL: none
+  bool ranked;               // it has `rank` dims; else any number of them
+  uint32_t rank;             // of a ranked one
+  const dt_dim_decl_t *dims; // `rank` entries, or NULL. Dims of one name have sizes known to be
+                             // equal. is_static, min, max, multiple_of: known of the size
   bool (*accepts)(double number, void *closure); // which literals it stands for; NULL: all
 } dt_wildcard_t;
 
@@ -99,8 +99,7 @@ DT_API uint64_t dt_pattern_count(const dt_pattern_t *pattern);
 // Adds a pattern for functions that are made from then on. dt_runtime_remove_pass takes it out by
 // its name. DT_E_ARGUMENT (NULL, a name that is taken), DT_E_STATE (in a pass), DT_E_NO_MEMORY.
 // [any]
-DT_API dt_status_t dt_runtime_add_pattern(dt_runtime_t *runtime,
-                                          dt_pattern_t *pattern) DT_MUST_USE;
+DT_API dt_status_t dt_runtime_add_pattern(dt_runtime_t *runtime, dt_pattern_t *pattern) DT_MUST_USE;
 
 // ---- Matches ------------------------------------------------------------------------------------
 

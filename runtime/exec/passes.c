@@ -184,8 +184,7 @@ static dt_status_t explain_function(const dt_pattern_t *pattern, dt_function_t *
 }
 
 dt_status_t dt_pattern_explain_function(dt_pattern_t *pattern, dt_function_t *function,
-                                        dt_tensor_t *const *inputs, uint32_t n_inputs,
-                                        char **out) {
+                                        dt_tensor_t *const *inputs, uint32_t n_inputs, char **out) {
   dt_status_t status = NULL;
   if (!pattern || !function || !out)
     status = DT_FAIL(DT_E_ARGUMENT, "%s: NULL",

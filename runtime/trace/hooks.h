@@ -29,7 +29,7 @@ typedef struct dt_hook_t {
   void *closure;
   void (*closure_free)(void *closure);
   struct dt_pattern *pattern; // a share; NULL: it is a pass
-  const char *identity; // behind the name, in the same block
+  const char *identity;       // behind the name, in the same block
   char name[];
 } dt_hook_t;
 

@@ -104,10 +104,10 @@ static bool has_facts(dt_match_t *m, const dt_dim_decl_t *dim, uint32_t g, uint3
       {"at most", dim->max > 0, dt__sym_const(env, dim->max),
        dt__sym_le(env, size, dt__sym_const(env, dim->max))},
       {"a multiple of", dim->multiple_of > 1, dt__sym_const(env, dim->multiple_of),
-       dt__sym_eq(env,
-                  dt__sym_mod(env, size,
-                              dt__sym_const(env, dim->multiple_of > 1 ? dim->multiple_of : 1)),
-                  zero)},
+       dt__sym_eq(
+           env,
+           dt__sym_mod(env, size, dt__sym_const(env, dim->multiple_of > 1 ? dim->multiple_of : 1)),
+           zero)},
   };
   for (size_t k = 0; k < sizeof(facts) / sizeof(facts[0]); k++)
     if (facts[k].asked && !(facts[k].cond.id && dt__sym_known_true(env, facts[k].cond))) {
@@ -170,8 +170,12 @@ static bool solve_wildcard_as(dt_match_t *m, const dt_goal_t *goal, uint32_t g,
 
 // A wildcard stands for the operand, or for what was broadcast to it.
 static bool solve_wildcard(dt_match_t *m, const dt_goal_t *goal, uint32_t next_output) {
-  uint32_t known = m->bound[goal->p];
-  for (uint32_t g = goal->g;; g = dt__match_node(m, g)->inputs[0].id) {
+  uint32_t known = m->bound[goal->p], g = goal->g;
+  // Numbers and constants are no broadcasts.
+  if (m->pattern->wildcards[m->pattern->nodes[goal->p].wildcard].kind != DT_WILDCARD_VALUE)
+    while (dt__is_broadcast(dt__match_node(m, g)->op))
+      g = dt__match_node(m, g)->inputs[0].id;
+  for (;; g = dt__match_node(m, g)->inputs[0].id) {
     if (known == g && solve(m, goal->next, next_output))
       return true;
     if (!known && solve_wildcard_as(m, goal, g, next_output))
@@ -197,7 +201,8 @@ static bool same_op(dt_match_t *m, const dt_pattern_node_t *p, uint32_t g) {
   else if (p->op == DT_OP_scalar && node->dtype == p->dtype &&
            !dt__attrs_equal(node->attrs, p->attrs))
     dt__match_miss(m, m->n_bound, g, "wanted the number %g, found %g",
-                   dt__match_number(&(dt_node_t){.dtype = p->dtype, .attrs = p->attrs}), dt__match_number(node));
+                   dt__match_number(&(dt_node_t){.dtype = p->dtype, .attrs = p->attrs}),
+                   dt__match_number(node));
   else
     return true;
   return false;

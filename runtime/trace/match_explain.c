@@ -64,7 +64,7 @@ static void put(const explanation_t *e, dt_text_t *out) {
     dt__text_put(out, k ? "" : "nearest misses:\n");
     dt__text_put(out, "  at ");
     dt__rewriter_label(e->m->r, near->root, out);
-    dt__text_printf(out, ", %u of %u ops: %s\n", agree, pattern->n_nodes,
+    dt__text_printf(out, ", %u of %u nodes found: %s\n", agree, pattern->n_nodes,
                     dt__text_str(&near->text));
   }
 }
@@ -105,8 +105,9 @@ static dt_status_t explain(dt_pattern_t *pattern, dt_rewriter_t *r, char **out) 
     return DT_FAIL(DT_E_ARGUMENT, "%s: NULL", !pattern ? "pattern" : !r ? "rewriter" : "out");
   *out = NULL;
   if (r->held || r->read_only)
-    return DT_FAIL(DT_E_STATE, "%s", r->held ? "in a pattern's check or replacement"
-                                             : "at point fused; patterns are about graphs");
+    return DT_FAIL(DT_E_STATE, "%s",
+                   r->held ? "in a pattern's check or replacement"
+                           : "at point fused; patterns are about graphs");
   dt_text_t text;
   dt__text_init(&text);
   dt_status_t status = dt__pattern_explain(pattern, r, &text);

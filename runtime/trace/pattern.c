@@ -39,8 +39,9 @@ static dt_status_t find_same(const dt_pattern_t *pattern, uint32_t w, uint32_t *
       *out = k + 1;
       return NULL;
     }
-  return DT_FAIL(DT_E_ARGUMENT, "wildcard \"%s\": same_dtype: no wildcard before it is named "
-                                "\"%.64s\"",
+  return DT_FAIL(DT_E_ARGUMENT,
+                 "wildcard \"%s\": same_dtype: no wildcard before it is named "
+                 "\"%.64s\"",
                  pattern->wildcards[w].name, name);
 }
 
@@ -116,8 +117,8 @@ static dt_status_t copy_wildcards(dt_pattern_t *pattern, const dt_pattern_option
   pattern->same = same;
   pattern->n_wildcards = n;
   for (uint32_t w = 0; w < n; w++) {
-    DT_TRY(DT_ELEMENT_TAKE(dt_wildcard_t, &wildcards[w], options->wildcards,
-                           options->wildcard_size, w));
+    DT_TRY(DT_ELEMENT_TAKE(dt_wildcard_t, &wildcards[w], options->wildcards, options->wildcard_size,
+                           w));
     DT_TRY(check_wildcard(pattern, w));
     if (!copy_text(arena, &wildcards[w].name) || !wildcards[w].name)
       return DT_NO_MEMORY();
@@ -392,9 +393,11 @@ static dt_status_t fill(dt_pattern_t *pattern, const dt_pattern_options_t *optio
                    (int)pattern->point, dt_point_name(pattern->point));
   if (options->n_outputs == 0 || options->n_outputs > DT_PATTERN_MOST_WILDCARDS)
     return DT_FAIL(options->n_outputs ? DT_E_LIMIT : DT_E_ARGUMENT,
-                   "n_outputs: %u; expected 1 to %u", options->n_outputs, DT_PATTERN_MOST_WILDCARDS);
+                   "n_outputs: %u; expected 1 to %u", options->n_outputs,
+                   DT_PATTERN_MOST_WILDCARDS);
   pattern->name = dt__arena_strdup(arena, options->name);
-  pattern->identity = options->identity ? dt__arena_strdup(arena, options->identity) : pattern->name;
+  pattern->identity =
+      options->identity ? dt__arena_strdup(arena, options->identity) : pattern->name;
   if (!pattern->name || !pattern->identity)
     return DT_NO_MEMORY();
   pattern->priority = options->priority;

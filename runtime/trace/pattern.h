@@ -53,8 +53,8 @@ struct dt_pattern {
   const char *const *sizes;
   uint32_t (*size_of)[DT_MAX_RANK]; // by wildcard and dim: 1 + the size by name; 0: none
   uint32_t n_nodes;
-  const dt_pattern_node_t *nodes;    // operands before what is made of them
-  const uint32_t *outputs;           // indices in the skeleton
+  const dt_pattern_node_t *nodes;   // operands before what is made of them
+  const uint32_t *outputs;          // indices in the skeleton
   const dt_pattern_climb_t *climbs; // by output; [0] is not used
 };
 
@@ -84,19 +84,19 @@ typedef struct dt_inner_t {
 struct dt_match {
   dt_rewriter_t *r;
   const dt_pattern_t *pattern;
-  uint32_t n_live; // nodes that were there at the beginning
-  const bool *live;            // by id, of those: a result is made of it
-  DT_VEC(uint32_t) places;     // by id: where a node stands in the order
+  uint32_t n_live;         // nodes that were there at the beginning
+  const bool *live;        // by id, of those: a result is made of it
+  DT_VEC(uint32_t) places; // by id: where a node stands in the order
   // By index in the skeleton, by wildcard and by output: the node, or 0.
   uint32_t bound[DT_PATTERN_MOST_NODES];
   uint32_t wild[DT_PATTERN_MOST_WILDCARDS], outputs[DT_PATTERN_MOST_WILDCARDS];
   dt_sym_t sizes[DT_PATTERN_MOST_NODES]; // by name
   uint32_t n_bound, depth;
-  uint32_t steps, traces;  // at this root
-  bool stop;               // no other way is tried at this root
-  bool slow;               // an edit was made that places do not follow
-  bool looking;            // nothing is to be replaced
-  dt_status_t status;      // no memory, or nobody waits
+  uint32_t steps, traces; // at this root
+  bool stop;              // no other way is tried at this root
+  bool slow;              // an edit was made that places do not follow
+  bool looking;           // nothing is to be replaced
+  dt_status_t status;     // no memory, or nobody waits
   DT_VEC(dt_inner_t) inner;
   DT_VEC(uint32_t) memo; // by node of the program's trace: the node that equals it
   dt_near_t *near;       // NULL: nobody wants to know
@@ -138,7 +138,9 @@ double dt__match_number(const dt_node_t *node);
 static inline const dt_node_t *dt__match_node(const dt_match_t *m, uint32_t id) {
   return &m->r->work.nodes.items[id - 1];
 }
-static inline bool dt__is_broadcast(dt_op_t op) { return op == DT_OP_reshape || op == DT_OP_expand; }
+static inline bool dt__is_broadcast(dt_op_t op) {
+  return op == DT_OP_reshape || op == DT_OP_expand;
+}
 // Nodes of programs that nothing reads are as if they were not there.
 static inline bool dt__match_is_live(const dt_match_t *m, uint32_t id) {
   return !m->r->nodes.items[id].erased && (id > m->n_live || m->live[id]);

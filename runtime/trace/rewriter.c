@@ -175,8 +175,9 @@ static dt_status_t begin_change(dt_rewriter_t *r) {
     return DT_FAIL(DT_E_STATE, "the graph is only looked at, at point %s",
                    dt_point_name(r->site->point));
   if (r->held)
-    return DT_FAIL(DT_E_STATE, "a pattern's check or replacement changes nothing that is there; let "
-                               "the replacement build what takes the outputs' places");
+    return DT_FAIL(DT_E_STATE,
+                   "a pattern's check or replacement changes nothing that is there; let "
+                   "the replacement build what takes the outputs' places");
   return NULL;
 }
 

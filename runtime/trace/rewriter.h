@@ -58,7 +58,7 @@ struct dt_rewriter {
   dt_graph_t work;
   bool changed;
   bool read_only;
-  bool held; // a pattern's check or replacement looks at it: no changes
+  bool held;                       // a pattern's check or replacement looks at it: no changes
   DT_VEC(dt_rewrite_node_t) nodes; // by id; [0] is the list's end on both sides
   uint32_t at;                     // in front of which builders put nodes; 0: at the end
   uint32_t stamp;

@@ -187,11 +187,11 @@ static bool is_small(double number, void *closure) {
 static const dt_dim_decl_t width_dim[] = {{.name = "width"}};
 static const made_t norm = {
     normed, as_norm,
-    .options = {.point = DT_POINT_TRACED,
-                WILDCARDS({.name = "x", .dtype = DT_F32},
-                          {.name = "w", .same_dtype = "x", .ranked = true, .rank = 1,
-                           .dims = width_dim},
-                          {.name = "epsilon", .kind = DT_WILDCARD_LITERAL, .accepts = is_small})}};
+    .options = {
+        .point = DT_POINT_TRACED,
+        WILDCARDS({.name = "x", .dtype = DT_F32},
+                  {.name = "w", .same_dtype = "x", .ranked = true, .rank = 1, .dims = width_dim},
+                  {.name = "epsilon", .kind = DT_WILDCARD_LITERAL, .accepts = is_small})}};
 
 static double epsilon_here;
 static dt_status_t norm_program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
@@ -282,10 +282,9 @@ static void test_two_outputs_in_each_layer(void **state) {
   dt_pattern_t *pattern = add_pattern(f, &made);
   static const dt_dim_decl_t dims[3] = {
       {.name = "batch"}, {.name = "seq"}, {.is_static = true, .value = WIDTH}};
-  static const dt_input_decl_t inputs[3] = {
-      {.name = "x", .dtype = DT_F32, .rank = 3, .dims = dims},
-      {.name = "w", .dtype = DT_F32, .rank = 2},
-      {.name = "scale", .dtype = DT_F32, .rank = 1}};
+  static const dt_input_decl_t inputs[3] = {{.name = "x", .dtype = DT_F32, .rank = 3, .dims = dims},
+                                            {.name = "w", .dtype = DT_F32, .rank = 2},
+                                            {.name = "scale", .dtype = DT_F32, .rank = 1}};
   dt_tensor_t *in[3] = {tensor_f32(&f->rng, 3, SIZES(2, 5, WIDTH)),
                         tensor_f32(&f->rng, 2, SIZES(WIDTH, WIDTH)),
                         tensor_f32(&f->rng, 1, SIZES(WIDTH))};
@@ -322,7 +321,8 @@ static dt_status_t entangled(dt_trace_t *t, const dt_value_t *in, dt_value_t *ou
 static void test_an_output_below_another(void **state) {
   fixture_t *f = *state;
   const made_t made = {two_sums, as_two,
-                       .options = {.point = DT_POINT_TRACED, .n_outputs = 2,
+                       .options = {.point = DT_POINT_TRACED,
+                                   .n_outputs = 2,
                                    WILDCARDS({.name = "x"}, {.name = "y"})}};
   assert_int_equal(matches(f, &made, entangled, 1), 1);
 }
@@ -370,8 +370,8 @@ static dt_status_t as_slices(dt_match_t *m, dt_trace_t *t, const dt_value_t *in,
   (void)closure;
   dt_value_t half[2];
   for (int k = 0; k < 2; k++)
-    half[k] = dt_unsqueeze(
-        t, dt_slice(t, in[0], 1, dt_sym_const(t, 3 * k), dt_sym_const(t, 3), 1), 0);
+    half[k] =
+        dt_unsqueeze(t, dt_slice(t, in[0], 1, dt_sym_const(t, 3 * k), dt_sym_const(t, 3), 1), 0);
   out[0] = dt_concat(t, 2, half, 0);
   return NULL;
 }
@@ -381,10 +381,10 @@ static void test_a_pattern_of_views(void **state) {
   fixture_t *f = *state;
   static const dt_dim_decl_t dims[] = {{.name = "rows"}, {.is_static = true, .value = 6}};
   static const dt_input_decl_t input = {.name = "x", .dtype = DT_F32, .rank = 2, .dims = dims};
-  const made_t ranked = {split_heads, as_slices,
-                         .options = {.point = DT_POINT_TRACED,
-                                     WILDCARDS({.name = "x", .ranked = true, .rank = 2,
-                                                .dims = dims})}};
+  const made_t ranked = {
+      split_heads, as_slices,
+      .options = {.point = DT_POINT_TRACED,
+                  WILDCARDS({.name = "x", .ranked = true, .rank = 2, .dims = dims})}};
   dt_pattern_t *pattern = add_pattern(f, &ranked);
   dt_tensor_t *x = tensor_f32(&f->rng, 2, SIZES(4, 6));
   same_answers(f, split_heads, NULL, 1, &input, 1, &x, "-p");
