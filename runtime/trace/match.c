@@ -208,6 +208,21 @@ static bool same_op(dt_match_t *m, const dt_pattern_node_t *p, uint32_t g) {
   return false;
 }
 
+// Attributes that the program has for all ranks and dtypes that are the sample's, or for all there
+// are. Who wants to know gets a better answer of the whole program.
+static bool same_attrs(const dt_match_t *m, const dt_pattern_node_t *p, uint32_t g) {
+  const dt_node_t *node = dt__match_node(m, g);
+  const dt_attrs_t *a = p->attrs, *b = node->attrs;
+  if (m->near || !p->n_inputs)
+    return true;
+  if (a->keepdims != b->keepdims || a->mode != b->mode)
+    return false;
+  if (p->rank != dt__match_node(m, node->inputs[0].id)->rank)
+    return true;
+  return a->n_axes == b->n_axes && memcmp(a->axes, b->axes, sizeof(a->axes)) == 0 &&
+         memcmp(a->ints, b->ints, sizeof(a->ints)) == 0;
+}
+
 // The operands of `p` as goals in front of the others.
 static bool solve_operands(dt_match_t *m, const dt_pattern_node_t *p, uint32_t g, bool swapped,
                            const dt_goal_t *next, uint32_t next_output) {
@@ -234,7 +249,7 @@ static bool solve_op(dt_match_t *m, const dt_goal_t *goal, uint32_t next_output)
     g = dt__match_node(m, g)->inputs[0].id;
   if (known == g)
     return solve(m, goal->next, next_output);
-  if (!same_op(m, p, g))
+  if (!same_op(m, p, g) || !same_attrs(m, p, g))
     return false;
   if (!known) { // else it is computed twice in the graph
     m->bound[goal->p] = g;
@@ -398,11 +413,38 @@ static dt_status_t make_index(const dt_match_t *m, const dt_patterns_t *patterns
   return NULL;
 }
 
+// The ops of the first two operands before broadcasts.
+static void look_at_operands(const dt_match_t *m, uint32_t root, dt_op_t *ops) {
+  const dt_node_t *node = dt__match_node(m, root);
+  for (uint32_t k = 0; k < 2; k++) {
+    ops[k] = DT_OP_NONE;
+    for (uint32_t g = k < node->n_inputs ? node->inputs[k].id : 0; g;) {
+      const dt_node_t *operand = dt__match_node(m, g);
+      ops[k] = operand->op;
+      g = dt__is_broadcast(operand->op) ? operand->inputs[0].id : 0;
+    }
+  }
+}
+
+static bool may_be(dt_op_t wanted, dt_op_t op) { return wanted == DT_OP_NONE || wanted == op; }
+
+static bool may_match(const dt_pattern_t *pattern, const dt_op_t *ops) {
+  const dt_op_t *wanted = pattern->first;
+  return (may_be(wanted[0], ops[0]) && may_be(wanted[1], ops[1])) ||
+         (may_be(wanted[0], ops[1]) && may_be(wanted[1], ops[0]));
+}
+
 static void try_root(dt_match_t *m, const dt_patterns_t *patterns, const by_op_t *index,
                      uint32_t root) {
   uint32_t at = index->first[slot_of(dt__match_node(m, root)->op)];
-  while (at && !m->status && !dt__match_at(m, patterns->patterns[at - 1], root))
-    at = index->next[at - 1];
+  dt_op_t ops[2];
+  if (at)
+    look_at_operands(m, root, ops);
+  for (; at && !m->status; at = index->next[at - 1]) {
+    const dt_pattern_t *pattern = patterns->patterns[at - 1];
+    if (may_match(pattern, ops) && dt__match_at(m, pattern, root))
+      return;
+  }
 }
 
 dt_status_t dt__match_walk(dt_rewriter_t *r, void *closure) {

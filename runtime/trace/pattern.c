@@ -235,6 +235,8 @@ static dt_status_t add_operands(skeleton_t *s, const dt_node_t *node, dt_pattern
     return DT_NO_MEMORY();
   for (uint32_t k = 0; k < node->n_inputs; k++)
     DT_TRY(add_node(s, look_through(s->graph, node->inputs[k].id), &inputs[k]));
+  if (node->n_inputs)
+    made->rank = dt__graph_node(s->graph, node->inputs[0])->rank;
   made->inputs = inputs;
   made->n_inputs = node->n_inputs;
   made->attrs = attrs;
@@ -355,6 +357,23 @@ static dt_status_t make_climb(dt_pattern_t *pattern, const bool *known, uint32_t
   return climb->steps ? NULL : DT_NO_MEMORY();
 }
 
+// The op that stands for node `at` in every match; DT_OP_NONE: any may.
+static dt_op_t op_at(const dt_pattern_t *pattern, uint32_t at) {
+  const dt_pattern_node_t *node = &pattern->nodes[at];
+  if (node->op != DT_OP_NONE)
+    return node->op;
+  dt_wildcard_kind_t kind = pattern->wildcards[node->wildcard].kind;
+  return kind == DT_WILDCARD_LITERAL    ? DT_OP_scalar
+         : kind == DT_WILDCARD_CONSTANT ? DT_OP_constant
+                                        : DT_OP_NONE;
+}
+
+static void note_operands(dt_pattern_t *pattern) {
+  const dt_pattern_node_t *root = &pattern->nodes[pattern->outputs[0]];
+  for (uint32_t k = 0; k < 2 && k < root->n_inputs; k++)
+    pattern->first[k] = op_at(pattern, root->inputs[k]);
+}
+
 static dt_status_t make_climbs(dt_pattern_t *pattern) {
   dt_pattern_climb_t *climbs =
       DT_ARENA_ARRAY(&pattern->arena, dt_pattern_climb_t, pattern->n_outputs);
@@ -380,6 +399,8 @@ static dt_status_t make_skeleton(dt_pattern_t *pattern) {
     status = make_nodes(&s);
   if (!status)
     status = make_climbs(pattern);
+  if (!status)
+    note_operands(pattern);
   dt__traced_destroy(traced);
   return status;
 }

@@ -22,7 +22,9 @@ typedef struct dt_pattern_node_t {
   uint32_t wildcard;
   uint32_t n_inputs;
   const uint32_t *inputs; // indices in the skeleton
-  dt_dtype_t dtype;       // on the sample
+  // On the sample; `rank` is the first operand's.
+  dt_dtype_t dtype;
+  uint32_t rank;
   const dt_attrs_t *attrs;
 } dt_pattern_node_t;
 
@@ -56,6 +58,7 @@ struct dt_pattern {
   const dt_pattern_node_t *nodes;   // operands before what is made of them
   const uint32_t *outputs;          // indices in the skeleton
   const dt_pattern_climb_t *climbs; // by output; [0] is not used
+  dt_op_t first[2]; // ops that operands of the first output must be; DT_OP_NONE: any
 };
 
 dt_pattern_t *dt__pattern_retain(dt_pattern_t *pattern);
