@@ -29,8 +29,11 @@ void dt__match_miss(dt_match_t *m, uint32_t score, uint32_t g, const char *fmt, 
   va_end(args);
   dt__text_fini(&m->near->text);
   dt__text_init(&m->near->text);
-  dt__rewriter_label(m->r, g, &m->near->text);
-  dt__text_printf(&m->near->text, ": %s", what);
+  if (g != m->near->root) {
+    dt__rewriter_label(m->r, g, &m->near->text);
+    dt__text_put(&m->near->text, ": ");
+  }
+  dt__text_put(&m->near->text, what);
   m->near->score = score;
 }
 

@@ -409,6 +409,7 @@ static dt_status_t fill(dt_pattern_t *pattern, const dt_pattern_options_t *optio
   dt_arena_t *arena = &pattern->arena;
   if (!options->name)
     return DT_FAIL(DT_E_ARGUMENT, "name: NULL");
+  pattern->name = dt__arena_strdup(arena, options->name);
   if (pattern->point == DT_POINT_FUSED || strcmp(dt_point_name(pattern->point), "none") == 0)
     return DT_FAIL(DT_E_ARGUMENT, "point %d (%s); expected one at which graphs are changed",
                    (int)pattern->point, dt_point_name(pattern->point));
@@ -416,7 +417,6 @@ static dt_status_t fill(dt_pattern_t *pattern, const dt_pattern_options_t *optio
     return DT_FAIL(options->n_outputs ? DT_E_LIMIT : DT_E_ARGUMENT,
                    "n_outputs: %u; expected 1 to %u", options->n_outputs,
                    DT_PATTERN_MOST_WILDCARDS);
-  pattern->name = dt__arena_strdup(arena, options->name);
   pattern->identity =
       options->identity ? dt__arena_strdup(arena, options->identity) : pattern->name;
   if (!pattern->name || !pattern->identity)

@@ -157,7 +157,7 @@ static const char *const goldens[] = {
     "  at %14 (softmax), 1 of 8 nodes found: %13 (sub): wanted add, found sub\n",
     "pattern scores: 0 matches\n"
     "nearest misses:\n"
-    "  at %14 (softmax), 8 of 8 nodes found: %14 (softmax): wanted axes [1], found [0]\n",
+    "  at %14 (softmax), 8 of 8 nodes found: wanted axes [1], found [0]\n",
     "pattern scores: 0 matches\n"
     "nearest misses:\n"
     "  at %15 (softmax), 2 of 8 nodes found: %11 (neg): wanted mul, found neg\n",
@@ -183,7 +183,7 @@ static const char *const goldens[] = {
     "  at %21 (softmax), 4 of 8 nodes found: %10 (cast): wanted dtype f32 for \"x\", found f64\n",
     "pattern scores: 0 matches\n"
     "nearest misses:\n"
-    "  at %11 (softmax), 8 of 8 nodes found: %11 (softmax): the check: the bias is a matrix\n",
+    "  at %11 (softmax), 8 of 8 nodes found: the check: the bias is a matrix\n",
     "pattern scores: 0 matches\n"
     "nearest misses:\n"
     "  at %20 (softmax), 5 of 8 nodes found: %10 (slice): dim 1: size 20 is not known to be a "
