@@ -55,9 +55,9 @@ typedef struct dt_match dt_match_t;
 // Looks at a match: NULL if it is to be replaced, else why not, for explanations; a text that lives
 // until the next check. It may build nodes to find out, which are dropped. It makes no changes.
 typedef const char *(*dt_match_check_fn_t)(dt_match_t *match, void *closure);
-// Makes the replacement: in[] are the nodes that the wildcards stand for, out[] gets the values that
-// take the outputs' places, of their dtypes and of sizes known to be equal. It only builds. If it
-// fails, or a builder does, the match stays as it is, and the log channel `passes` says why.
+// Makes the replacement: in[] are the nodes that the wildcards stand for, out[] gets the values
+// that take the outputs' places, of their dtypes and of sizes known to be equal. It only builds. If
+// it fails, or a builder does, the match stays as it is, and the log channel `passes` says why.
 typedef dt_status_t (*dt_replacement_fn_t)(dt_match_t *match, dt_trace_t *trace,
                                            const dt_value_t *in, dt_value_t *out, void *closure);
 

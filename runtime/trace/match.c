@@ -12,7 +12,7 @@
 
 #define MOST_STEPS 20000 // at one root
 #define MOST_DEPTH 1500
-#define NODES_A_LOOK 64
+#define WORK_A_LOOK 4096 // nodes that were looked at, about
 
 // ---- Misses -------------------------------------------------------------------------------------
 bool dt__match_is_near(const dt_match_t *m, uint32_t score) {
@@ -437,6 +437,18 @@ static bool may_match(const dt_pattern_t *pattern, const dt_op_t *ops) {
          (may_be(wanted[0], ops[1]) && may_be(wanted[1], ops[0]));
 }
 
+// Whether somebody still waits; looked at now and then.
+static bool goes_on(dt_match_t *m, uint32_t work) {
+  m->work += work;
+  if (m->work < WORK_A_LOOK)
+    return true;
+  m->work = 0;
+  if (!dt__watch_is_over(m->r->arena->watch))
+    return true;
+  m->status = dt__watch_check(m->r->arena->watch);
+  return false;
+}
+
 static void try_root(dt_match_t *m, const dt_patterns_t *patterns, const by_op_t *index,
                      uint32_t root) {
   uint32_t at = index->first[slot_of(dt__match_node(m, root)->op)];
@@ -445,7 +457,9 @@ static void try_root(dt_match_t *m, const dt_patterns_t *patterns, const by_op_t
     look_at_operands(m, root, ops);
   for (; at && !m->status; at = index->next[at - 1]) {
     const dt_pattern_t *pattern = patterns->patterns[at - 1];
-    if (may_match(pattern, ops) && dt__match_at(m, pattern, root))
+    if (!may_match(pattern, ops))
+      continue;
+    if (dt__match_at(m, pattern, root) || !goes_on(m, m->steps + m->traces * pattern->n_nodes))
       return;
   }
 }
@@ -462,11 +476,8 @@ dt_status_t dt__match_walk(dt_rewriter_t *r, void *closure) {
   uint32_t n = 0;
   for (uint32_t id = r->nodes.items[0].next; id; id = r->nodes.items[id].next)
     order[n++] = id;
-  for (uint32_t k = n; k-- > 0 && !m->status;) {
-    if (k % NODES_A_LOOK == 0 && dt__watch_is_over(r->arena->watch))
-      break; // the rewriter says why
-    if (dt__match_is_live(m, order[k]))
+  for (uint32_t k = n; k-- > 0 && !m->status;)
+    if (goes_on(m, WORK_A_LOOK / 64) && dt__match_is_live(m, order[k]))
       try_root(m, patterns, index, order[k]);
-  }
   return m->status;
 }

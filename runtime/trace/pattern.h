@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Patterns of users (include/ductile/pattern.h): what is kept of one, and a matcher at work.
 //
-//        program on a sample ──► skeleton: its ops, reshapes and expands left out, since broadcasting
-//                                makes them, and other ranks make others
+//        program on a sample ──► skeleton: its ops, reshapes and expands left out, since
+//                                broadcasting makes them, and other ranks make others
 //        node of the graph ──► ops agree with the skeleton (match.c): what wildcards stand for
 //                          ──► the program on these values, in the graph itself: each node equals
 //                              the graph's (verify.c). Only this makes a match
@@ -96,6 +96,7 @@ struct dt_match {
   dt_sym_t sizes[DT_PATTERN_MOST_NODES]; // by name
   uint32_t n_bound, depth;
   uint32_t steps, traces; // at this root
+  uint32_t work;          // since it last looked whether it may go on
   bool stop;              // no other way is tried at this root
   bool slow;              // an edit was made that places do not follow
   bool looking;           // nothing is to be replaced
