@@ -119,6 +119,21 @@ static dt_status_t own_texts(dt_arena_t *arena, const dt_graph_t *graph) {
   return NULL;
 }
 
+// Of constants, those of one element.
+static dt_status_t own_constants(dt_arena_t *arena, const dt_graph_t *graph) {
+  for (uint32_t k = 0; k < graph->constants.len; k++) {
+    dt_graph_constant_t *constant = &graph->constants.items[k];
+    bool one = true;
+    for (uint32_t d = 0; d < constant->rank; d++)
+      one = one && constant->sizes[d] == 1;
+    const void *data = constant->data;
+    constant->data = one ? dt__arena_copy(arena, data, dt_dtype_size(constant->dtype)) : NULL;
+    if (one && !constant->data)
+      return DT_NO_MEMORY();
+  }
+  return NULL;
+}
+
 static dt_status_t take_snapshot(void *arg, const dt_variant_t *variant,
                                  dt_tensor_t *const *inputs) {
   snapshot_t *s = arg;
@@ -126,6 +141,7 @@ static dt_status_t take_snapshot(void *arg, const dt_variant_t *variant,
   DT_TRY(dt__symenv_clone(variant->traced->env, &s->env));
   DT_TRY(dt__graph_copy(&s->arena, variant->traced->graph, &s->graph));
   DT_TRY(own_texts(&s->arena, s->graph));
+  DT_TRY(own_constants(&s->arena, s->graph));
   s->graph->env = s->env;
   return dt__graph_rehome_controls(s->graph);
 }

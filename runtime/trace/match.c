@@ -3,6 +3,8 @@
 // operands and over how much of a chain of broadcasts a wildcard stands for.
 #include "runtime/trace/pattern.h"
 
+#include "lower/graph/scalar.h"
+#include "runtime/base/dtype.h"
 #include "runtime/base/status.h"
 #include "runtime/base/watch.h"
 
@@ -38,25 +40,48 @@ void dt__match_miss(dt_match_t *m, uint32_t score, uint32_t g, const char *fmt, 
 }
 
 // ---- Wildcards ----------------------------------------------------------------------------------
-double dt__match_number(const dt_node_t *node) {
-  bool is_float = node->dtype == DT_F16 || node->dtype == DT_BF16 || node->dtype == DT_F32 ||
-                  node->dtype == DT_F64;
-  if (is_float)
+static double number_of(const dt_node_t *node) {
+  if (dt__dtype_is_float(node->dtype))
     return node->attrs->floats[0];
   return node->dtype == DT_U64 ? (double)(uint64_t)node->attrs->ints[0]
                                : (double)node->attrs->ints[0];
 }
 
+// The one element of a constant, where it cannot change after the trace.
+static bool read_constant(const dt_match_t *m, const dt_node_t *node, double *out) {
+  if (node->op != DT_OP_constant || m->pattern->point != DT_POINT_TRACED ||
+      !(m->looking || m->r->site->traced))
+    return false;
+  const dt_graph_constant_t *constant = &m->r->work.constants.items[node->attrs->index];
+  bool one = constant->data != NULL;
+  for (uint32_t d = 0; d < constant->rank; d++)
+    one = one && constant->sizes[d] == 1;
+  if (!one)
+    return false;
+  dt_scalar_t element = dt__scalar_load(constant->dtype, constant->data);
+  *out = dt__scalar_cast(constant->dtype, DT_F64, element).f;
+  return true;
+}
+
+bool dt__match_number(const dt_match_t *m, uint32_t g, double *out) {
+  const dt_node_t *node = dt__match_node(m, g);
+  *out = 0;
+  if (node->op != DT_OP_scalar)
+    return read_constant(m, node, out);
+  *out = number_of(node);
+  return true;
+}
+
 static bool is_of_kind(dt_match_t *m, const dt_wildcard_t *wildcard, uint32_t g) {
   const dt_node_t *node = dt__match_node(m, g);
+  double number = 0;
   if (wildcard->kind == DT_WILDCARD_LITERAL) {
-    if (node->op != DT_OP_scalar)
+    if (!dt__match_number(m, g, &number))
       dt__match_miss(m, m->n_bound, g, "wanted a literal for \"%s\"", wildcard->name);
-    else if (!wildcard->accepts || wildcard->accepts(dt__match_number(node), m->pattern->closure))
+    else if (!wildcard->accepts || wildcard->accepts(number, m->pattern->closure))
       return true;
     else
-      dt__match_miss(m, m->n_bound, g, "\"%s\" does not accept %g", wildcard->name,
-                     dt__match_number(node));
+      dt__match_miss(m, m->n_bound, g, "\"%s\" does not accept %g", wildcard->name, number);
     return false;
   }
   if (wildcard->kind != DT_WILDCARD_CONSTANT || node->op == DT_OP_constant)
@@ -124,6 +149,8 @@ static bool has_facts(dt_match_t *m, const dt_dim_decl_t *dim, uint32_t g, uint3
 static bool has_sizes(dt_match_t *m, uint32_t w, uint32_t g, uint32_t *made, uint32_t *n_made) {
   const dt_wildcard_t *wildcard = &m->pattern->wildcards[w];
   const dt_node_t *node = dt__match_node(m, g);
+  if (wildcard->kind == DT_WILDCARD_LITERAL) // one element, of whatever rank
+    return true;
   if (wildcard->ranked && node->rank != wildcard->rank) {
     dt__match_miss(m, m->n_bound, g, "wanted rank %u for \"%s\", found %u", wildcard->rank,
                    wildcard->name, node->rank);
@@ -204,8 +231,7 @@ static bool same_op(dt_match_t *m, const dt_pattern_node_t *p, uint32_t g) {
   else if (p->op == DT_OP_scalar && node->dtype == p->dtype &&
            !dt__attrs_equal(node->attrs, p->attrs))
     dt__match_miss(m, m->n_bound, g, "wanted the number %g, found %g",
-                   dt__match_number(&(dt_node_t){.dtype = p->dtype, .attrs = p->attrs}),
-                   dt__match_number(node));
+                   number_of(&(dt_node_t){.dtype = p->dtype, .attrs = p->attrs}), number_of(node));
   else
     return true;
   return false;

@@ -136,8 +136,8 @@ void dt__match_miss(dt_match_t *m, uint32_t score, uint32_t g, const char *fmt, 
 // What builders failed with, as text of m->r's arena; "" where they did not. Takes the failure.
 const char *dt__match_failure(dt_match_t *m, dt_status_t returned);
 
-// The number of a literal.
-double dt__match_number(const dt_node_t *node);
+// The number that node g is: a literal, or at point traced a constant of one element.
+bool dt__match_number(const dt_match_t *m, uint32_t g, double *out);
 
 static inline const dt_node_t *dt__match_node(const dt_match_t *m, uint32_t id) {
   return &m->r->work.nodes.items[id - 1];

@@ -163,6 +163,15 @@ static void log_done(const dt_match_t *m) {
   dt__text_fini(&text);
 }
 
+// Constants that were read as numbers cannot be updated any more.
+static void take_constants(dt_match_t *m) {
+  for (uint32_t w = 0; w < m->pattern->n_wildcards; w++) {
+    const dt_node_t *node = dt__match_node(m, m->wild[w]);
+    if (m->pattern->wildcards[w].kind == DT_WILDCARD_LITERAL && node->op == DT_OP_constant)
+      dt_constant_taken(&m->r->trace, m->r->work.constants.items[node->attrs->index].name);
+  }
+}
+
 static bool replace(dt_match_t *m) {
   uint32_t made[DT_PATTERN_MOST_WILDCARDS], n = m->r->work.nodes.len, place = UINT32_MAX;
   if (!build(m, made))
@@ -173,6 +182,9 @@ static bool replace(dt_match_t *m) {
   bool quick = is_quick(m, n, made, place);
   m->slow = m->slow || !quick;
   log_done(m);
+  take_constants(m);
+  if (dt__match_failure(m, NULL)[0]) // no memory
+    return false;
   m->status = settle(m, n, place) ? NULL : DT_NO_MEMORY();
   for (uint32_t k = 0; k < m->pattern->n_outputs && !m->status; k++)
     if (made[k] != m->outputs[k])
@@ -236,6 +248,5 @@ bool dt_match_literal(dt_match_t *m, const char *name, double *out) {
   if (!m || !out || w >= m->pattern->n_wildcards ||
       m->pattern->wildcards[w].kind != DT_WILDCARD_LITERAL)
     return false;
-  *out = dt__match_number(dt__match_node(m, m->wild[w]));
-  return true;
+  return dt__match_number(m, m->wild[w], out);
 }

@@ -120,6 +120,34 @@ static bool commutes(const dt_node_t *node) {
   return node->n_inputs == 2 && (dt__op_info(node->op)->flags & DT_OPF_COMM);
 }
 
+static uint32_t before_broadcasts(const dt_match_t *m, uint32_t id) {
+  while (dt__is_broadcast(dt__match_node(m, id)->op))
+    id = dt__match_node(m, id)->inputs[0].id;
+  return id;
+}
+
+// One element that is repeated: it makes no difference by which steps.
+static bool is_repeated(const dt_match_t *m, uint32_t id) {
+  return dt__is_broadcast(dt__match_node(m, id)->op) &&
+         dt__match_node(m, before_broadcasts(m, id))->rank == 0;
+}
+
+static bool same_sizes(const dt_match_t *m, uint32_t a, uint32_t b) {
+  const dt_node_t *x = dt__match_node(m, a), *y = dt__match_node(m, b);
+  bool same = x->rank == y->rank;
+  for (uint32_t d = 0; same && d < x->rank; d++)
+    same = dt__sym_known_eq(m->r->work.env, x->sizes[d], y->sizes[d]);
+  return same;
+}
+
+static bool equal(const verify_t *v, uint32_t made, uint32_t g);
+
+static bool equal_repeated(const verify_t *v, uint32_t made, uint32_t g) {
+  const dt_match_t *m = v->m;
+  return is_repeated(m, made) && is_repeated(m, g) && same_sizes(m, made, g) &&
+         equal(v, before_broadcasts(m, made), before_broadcasts(m, g));
+}
+
 // Whether node `made` of the program is node `g` of the graph: the same op on equal operands.
 static bool equal(const verify_t *v, uint32_t made, uint32_t g) {
   dt_match_t *m = v->m;
@@ -131,6 +159,10 @@ static bool equal(const verify_t *v, uint32_t made, uint32_t g) {
   uint32_t *memo = &m->memo.items[made - v->n - 1];
   if (*memo == g)
     return true;
+  if (equal_repeated(v, made, g)) {
+    *memo = g;
+    return true;
+  }
   if (!equal_alone(v, made, g))
     return false;
   const dt_node_t *want = dt__match_node(m, made), *have = dt__match_node(m, g);
@@ -153,11 +185,29 @@ static const dt_inner_t *find_inner(const dt_match_t *m, uint32_t id) {
   return NULL;
 }
 
+static bool collect(const verify_t *v, uint32_t made, uint32_t g);
+
+// The broadcasts from `end`, one element, to node g, behind what they are of.
+static bool collect_repeated(const verify_t *v, uint32_t made, uint32_t end, uint32_t g) {
+  dt_match_t *m = v->m;
+  if (g == end)
+    return collect(v, before_broadcasts(m, made), g);
+  if (!collect_repeated(v, made, end, dt__match_node(m, g)->inputs[0].id))
+    return false;
+  if (find_inner(m, g))
+    return true;
+  const dt_inner_t *below = before_broadcasts(m, made) > v->n ? find_inner(m, end) : NULL;
+  const dt_inner_t inner = {.id = g, .free = true, .literal = below && below->literal};
+  return DT_VEC_PUSH(m->r->arena, &m->inner, inner);
+}
+
 // Node g, which `made` equals, behind its operands.
 static bool collect(const verify_t *v, uint32_t made, uint32_t g) {
   dt_match_t *m = v->m;
   if (made <= v->n || find_inner(m, g))
     return true;
+  if (is_repeated(m, made) && is_repeated(m, g))
+    return collect_repeated(v, made, before_broadcasts(m, g), g);
   const dt_node_t *want = dt__match_node(m, made), *have = dt__match_node(m, g);
   bool swapped = commutes(want) && !(equal(v, want->inputs[0].id, have->inputs[0].id) &&
                                      equal(v, want->inputs[1].id, have->inputs[1].id));

@@ -223,6 +223,102 @@ static void test_broadcasts_and_literals(void **state) {
   }
 }
 
+// A number that an exporter wrote as a constant is a literal while it cannot change, and then stays.
+static dt_status_t exported(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  const dt_value_t all[3] = {in[0], in[1], dt_constant(t, "epsilon", closure)};
+  return normed(t, all, out, closure);
+}
+
+static void test_constants_of_one_element(void **state) {
+  fixture_t *f = *state;
+  static const dt_input_decl_t inputs[2] = {{.name = "x", .dtype = DT_F32, .rank = 2},
+                                            {.name = "w", .dtype = DT_F32, .rank = 1}};
+  dt_tensor_t *in[2] = {tensor_f32(&f->rng, 2, SIZES(3, 4)), tensor_f32(&f->rng, 1, SIZES(4))};
+  static const dt_point_t points[] = {DT_POINT_TRACED, DT_POINT_BEFORE_DECOMPOSE};
+  for (uint32_t k = 0; k < 2; k++)
+    for (uint32_t rank = 0; rank < 3; rank++) {
+      made_t made = norm;
+      made.options.point = points[k];
+      dt_tensor_t *epsilon = tensor_full(1e-4F, rank, SIZES(1, 1)), *out = NULL;
+      dt_pattern_t *pattern = add_pattern(f, &made);
+      same_answers(f, exported, epsilon, 2, inputs, 1, in, "-p");
+      assert_int_equal(dt_pattern_count(pattern), k == 0);
+      dt_function_t *function = make(f, exported, epsilon, 2, inputs, 1, NULL);
+      expect_ok(dt_call(f->session, function, in, 2, &out, 1, NULL));
+      if (k == 0)
+        expect_told(dt_constant_update(function, "epsilon", epsilon), DT_E_UNSUPPORTED, "epsilon");
+      else
+        expect_ok(dt_constant_update(function, "epsilon", epsilon));
+      dt_function_release(function);
+      RELEASE(epsilon, out);
+      drop_pattern(f, pattern, "p");
+    }
+  RELEASE(in[0], in[1]);
+}
+
+// A wildcard that must be a constant; a number repeated in its own way; other dtypes.
+static dt_status_t shifted(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  (void)closure;
+  out[0] = dt_add(t, dt_mul(t, in[0], dt_scalar(t, dt_value_dtype(t, in[0]), 0.5)), in[1]);
+  return NULL;
+}
+static dt_status_t shift_again(dt_match_t *m, dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
+                               void *closure) {
+  (void)m;
+  (void)closure;
+  out[0] = dt_add(t, in[1], dt_mul(t, in[0], dt_scalar(t, dt_value_dtype(t, in[0]), 0.5)));
+  return NULL;
+}
+typedef struct shift_t {
+  dt_tensor_t *by;
+  dt_dtype_t dtype;
+  bool constant;
+} shift_t;
+static dt_status_t shift(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  const shift_t *shift = closure;
+  dt_value_t x = dt_cast(t, in[0], shift->dtype), half = dt_scalar(t, shift->dtype, 0.5);
+  dt_sym_t one = dt_sym_const(t, 1);
+  half = dt_reshape(t, dt_reshape(t, half, 1, &one), 2, (const dt_sym_t[]){one, one});
+  dt_value_t by = dt_constant(t, "by", shift->by);
+  by = shift->constant ? by : dt_neg(t, by);
+  by = shift->dtype == DT_F32 ? by : dt_cast(t, in[1], shift->dtype);
+  out[0] = dt_cast(t, dt_add(t, dt_mul(t, x, half), by), DT_F32);
+  return NULL;
+}
+
+static void test_constants_and_dtypes(void **state) {
+  fixture_t *f = *state;
+  static const dt_input_decl_t inputs[2] = {{.name = "x", .dtype = DT_F32, .rank = 2},
+                                            {.name = "y", .dtype = DT_F32, .rank = 1}};
+  static const struct {
+    dt_dtype_t dtype;
+    bool constant;
+    dt_wildcard_kind_t kind;
+    uint64_t count;
+  } rows[] = {{DT_F32, true, DT_WILDCARD_CONSTANT, 1},  {DT_F32, false, DT_WILDCARD_CONSTANT, 0},
+              {DT_F32, false, DT_WILDCARD_VALUE, 1},    {DT_F64, true, DT_WILDCARD_VALUE, 1},
+              {DT_F64, false, DT_WILDCARD_CONSTANT, 0}, {DT_F16, false, DT_WILDCARD_VALUE, 1},
+              {DT_BF16, false, DT_WILDCARD_VALUE, 1}};
+  dt_tensor_t *in[2] = {tensor_f32(&f->rng, 2, SIZES(3, 4)), tensor_f32(&f->rng, 1, SIZES(4))};
+  dt_tensor_t *by = tensor_f32(&f->rng, 1, SIZES(4));
+  for (size_t k = 0; k < sizeof(rows) / sizeof(rows[0]); k++) {
+    const made_t made = {
+        shifted, shift_again,
+        .options = {.point = DT_POINT_TRACED,
+                    WILDCARDS({.name = "x"}, {.name = "by", .kind = rows[k].kind})}};
+    shift_t with = {by, rows[k].dtype, rows[k].constant};
+    dt_pattern_t *pattern = add_pattern(f, &made);
+    dt_tensor_t *out = NULL;
+    dt_function_t *function = make(f, shift, &with, 2, inputs, 1, NULL);
+    expect_ok(dt_call(f->session, function, in, 2, &out, 1, NULL));
+    assert_int_equal(dt_pattern_count(pattern), rows[k].count);
+    dt_function_release(function);
+    RELEASE(out);
+    drop_pattern(f, pattern, "p");
+  }
+  RELEASE(in[0], in[1], by);
+}
+
 // ---- Two outputs, in twelve layers --------------------------------------------------------------
 #define LAYERS 12
 #define WIDTH 8
@@ -648,6 +744,8 @@ static void test_threads(void **state) {
 RUN_TESTS(TEST_WITH(test_any_rank_and_order, setup, fixture_close),
           TEST_WITH(test_repeated_operands, setup, fixture_close),
           TEST_WITH(test_broadcasts_and_literals, setup, fixture_close),
+          TEST_WITH(test_constants_of_one_element, setup, fixture_close),
+          TEST_WITH(test_constants_and_dtypes, setup, fixture_close),
           TEST_WITH(test_two_outputs_in_each_layer, setup, fixture_close),
           TEST_WITH(test_an_output_below_another, setup, fixture_close),
           TEST_WITH(test_uses_outside, setup, fixture_close),
