@@ -29,9 +29,9 @@ extern "C" {
 // What a wildcard may stand for.
 typedef enum dt_wildcard_kind_t {
   DT_WILDCARD_VALUE = 0, // any value
-  // A number that the program wrote (dt_scalar); the wildcard has rank 0. At DT_POINT_TRACED, where
-  // it cannot change any more, also a constant of one element, such as an exporter's epsilon: if the
-  // match is replaced, dt_constant_update refuses that constant.
+  // A number that the program wrote (dt_scalar); the wildcard has rank 0. At DT_POINT_TRACED also a
+  // constant of one element, such as an exporter's epsilon: if the match is replaced,
+  // dt_constant_update refuses that constant.
   DT_WILDCARD_LITERAL = 1,
   DT_WILDCARD_CONSTANT = 2, // a constant of the function (dt_constant)
 } dt_wildcard_kind_t;

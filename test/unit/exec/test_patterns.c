@@ -223,7 +223,7 @@ static void test_broadcasts_and_literals(void **state) {
   }
 }
 
-// A number that an exporter wrote as a constant is a literal while it cannot change, and then stays.
+// A number that an exporter wrote as a constant is a literal at the trace; then it stays.
 static dt_status_t exported(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
   const dt_value_t all[3] = {in[0], in[1], dt_constant(t, "epsilon", closure)};
   return normed(t, all, out, closure);
@@ -587,6 +587,87 @@ static void test_failing_replacements(void **state) {
   }
 }
 
+// A constant that a failing replacement made is gone with it; the next one makes it anew.
+static dt_status_t with_one(dt_match_t *m, dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
+                            void *closure) {
+  dt_value_t x = way ? dt_neg(t, dt_neg(t, in[0])) : in[0]; // the constant's node is another
+  dt_value_t one = dt_constant(t, "one", closure), again = dt_constant(t, "one", closure);
+  (void)m;
+  assert_int_equal(one.id, again.id);
+  out[0] = dt_mul(t, dt_silu(t, x), dt_mul(t, one, again));
+  if (way++ == 0)
+    dt_trace_fail(t, DT_E_UNSUPPORTED, "not the first one");
+  return NULL;
+}
+static dt_status_t swish_of_swish(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
+                                  void *closure) {
+  dt_status_t status = swish(t, in, out, closure);
+  return status ? status : swish(t, out, out, closure);
+}
+
+static void test_constants_of_failing_replacements(void **state) {
+  fixture_t *f = *state;
+  dt_tensor_t *one = tensor_full(1, 0, NULL);
+  made_t made = silu;
+  made.options.point = DT_POINT_TRACED;
+  made.replacement = with_one;
+  made.closure = one;
+  way = 0;
+  assert_int_equal(matches(f, &made, swish_of_swish, 2), 1);
+  assert_int_equal(way, 2);
+  RELEASE(one);
+}
+
+// A tree of sums fits in very many orders, none of which the check wants: the search ends.
+static dt_status_t sums(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  dt_value_t v[32];
+  (void)closure;
+  for (int k = 0; k < 32; k++)
+    v[k] = closure ? dt_mul(t, in[0], dt_scalar(t, DT_F32, k)) : in[k];
+  for (int n = 32; n > 1; n /= 2)
+    for (int k = 0; k < n / 2; k++)
+      v[k] = dt_add(t, v[2 * k], v[2 * k + 1]);
+  out[0] = v[0];
+  return NULL;
+}
+
+static void test_many_orders(void **state) {
+  fixture_t *f = *state;
+  dt_wildcard_t wildcards[32];
+  char names[32][8];
+  static int any;
+  for (int k = 0; k < 32; k++) {
+    (void)snprintf(names[k], sizeof(names[k]), "x%d", k);
+    wildcards[k] = (dt_wildcard_t){.name = names[k]};
+  }
+  made_t made = {sums,
+                 as_silu,
+                 refuse,
+                 NULL,
+                 {.point = DT_POINT_TRACED, .n_wildcards = 32, .wildcards = wildcards}};
+  dt_pattern_t *pattern = add_pattern(f, &made);
+  const dt_input_decl_t input = {.name = "x", .dtype = DT_F32, .rank = 1};
+  dt_tensor_t *x = tensor_full(1, 1, SIZES(3));
+  asked = 0;
+  same_answers(f, sums, &any, 1, &input, 1, &x, "-p");
+  assert_true(asked > 1 && asked < 100);
+  RELEASE(x);
+  drop_pattern(f, pattern, "p");
+}
+
+// Nodes that are made to look, or put in, are not the program's: its budget does not count them.
+static void test_budgets(void **state) {
+  (void)state;
+  dt_runtime_options_t options = {.struct_size = sizeof(options), .threads = 1, .max_nodes = 3};
+  fixture_t f = {.runtime = NULL};
+  expect_ok(dt_runtime_create(&options, &f.runtime));
+  f.session = session_of(f.runtime);
+  made_t made = silu;
+  made.options.point = DT_POINT_TRACED;
+  assert_int_equal(matches(&f, &made, swish, 2), 1);
+  fixture_end(&f);
+}
+
 // ---- Bodies, order, choice ----------------------------------------------------------------------
 static dt_status_t other_body(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
   (void)closure;
@@ -752,6 +833,8 @@ RUN_TESTS(TEST_WITH(test_any_rank_and_order, setup, fixture_close),
           TEST_WITH(test_a_pattern_of_views, setup, fixture_close),
           TEST_WITH(test_checks, setup, fixture_close),
           TEST_WITH(test_failing_replacements, setup, fixture_close),
+          TEST_WITH(test_constants_of_failing_replacements, setup, fixture_close),
+          TEST_WITH(test_many_orders, setup, fixture_close), TEST(test_budgets),
           TEST_WITH(test_bodies, setup, fixture_close), TEST_WITH(test_order, setup, fixture_close),
           TEST_WITH(test_shares_and_keys, setup, fixture_close),
           TEST_WITH(test_threads, setup, fixture_close))
