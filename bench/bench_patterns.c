@@ -18,7 +18,9 @@ static const char usage[] =
     "\n"
     "Traces a graph of plain layers (5 nodes each) with patterns and without, and prints the time\n"
     "between: of patterns of which no node is the last op, of patterns whose last op many nodes\n"
-    "are, of patterns that fit but for an axis, and of patterns of which one is in each layer.\n"
+    "are, of patterns that fit but for an axis, and of patterns of which one is in each layer, "
+    "alone or with\n"
+    "the graph's one input.\n"
     "  --nodes N     nodes of the graph (default: 10000)\n"
     "  --patterns N  (default: 200)\n"
     "  --rounds N    traces of each kind; the median counts (default: 5)\n"
@@ -47,8 +49,16 @@ static dt_status_t program(dt_trace_t *trace, const dt_value_t *in, dt_value_t *
 }
 
 // ---- Patterns -----------------------------------------------------------------------------------
-typedef enum kind_t { KIND_NO_ROOT, KIND_NO_OPERAND, KIND_NO_AXIS, KIND_ONE, KIND_COUNT } kind_t;
-static const char *const kind_names[] = {"no last op", "no operand", "another axis", "one a layer"};
+typedef enum kind_t {
+  KIND_NO_ROOT,
+  KIND_NO_OPERAND,
+  KIND_NO_AXIS,
+  KIND_ONE,
+  KIND_INPUT,
+  KIND_COUNT
+} kind_t;
+static const char *const kind_names[] = {"no last op", "no operand", "another axis", "one a layer",
+                                         "one a layer, of the input"};
 
 typedef struct pattern_t {
   kind_t kind;
@@ -76,6 +86,10 @@ static dt_status_t wanted(dt_trace_t *trace, const dt_value_t *in, dt_value_t *o
   out[0] = gated;
   if (pattern->kind == KIND_ONE && pattern->index == 0)
     return NULL;
+  if (pattern->kind == KIND_INPUT && pattern->index == 0) {
+    out[0] = dt_minimum(trace, in[0], in[1]);
+    return NULL;
+  }
   if (pattern->kind == KIND_NO_AXIS) {
     out[0] = dt_sub(trace, in[1], dt_amax(trace, gated, 1, &axis, true));
     return NULL;
@@ -89,10 +103,17 @@ static dt_status_t wanted(dt_trace_t *trace, const dt_value_t *in, dt_value_t *o
 
 static dt_status_t replacement(dt_match_t *match, dt_trace_t *trace, const dt_value_t *in,
                                dt_value_t *out, void *closure) {
+  const pattern_t *pattern = closure;
   (void)match;
-  (void)closure;
-  out[0] = dt_silu(trace, in[0]);
+  if (pattern->kind == KIND_INPUT)
+    out[0] = dt_neg(trace, dt_maximum(trace, dt_neg(trace, in[0]), dt_neg(trace, in[1])));
+  else
+    out[0] = dt_silu(trace, in[0]);
   return NULL;
+}
+
+static bool takes_two(const pattern_t *pattern) {
+  return pattern->kind == KIND_NO_AXIS || (pattern->kind == KIND_INPUT && pattern->index == 0);
 }
 
 static dt_status_t add_pattern(dt_runtime_t *runtime, pattern_t *pattern) {
@@ -103,7 +124,7 @@ static dt_status_t add_pattern(dt_runtime_t *runtime, pattern_t *pattern) {
   const dt_pattern_options_t options = {.struct_size = sizeof options,
                                         .name = name,
                                         .point = DT_POINT_TRACED,
-                                        .n_wildcards = pattern->kind == KIND_NO_AXIS ? 2 : 1,
+                                        .n_wildcards = takes_two(pattern) ? 2 : 1,
                                         .n_outputs = 1,
                                         .wildcard_size = sizeof(dt_wildcard_t),
                                         .dim_size = sizeof(dt_dim_decl_t),

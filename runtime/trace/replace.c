@@ -23,7 +23,7 @@ static bool is_output(const dt_match_t *m, uint32_t id) {
 }
 
 static bool is_used_outside(dt_match_t *m, uint32_t id) {
-  if (dt__rewriter_is_result(m->r, id)) {
+  if (m->r->nodes.items[id].n_results) {
     dt__match_miss(m, DT_NEAR_USES, id, "inside of the match, and a result of the graph");
     return true;
   }

@@ -71,24 +71,22 @@ static void link_node(dt_rewriter_t *r, uint32_t id, uint32_t before) {
 }
 
 // ---- Uses ---------------------------------------------------------------------------------------
-static bool add_use(dt_rewriter_t *r, uint32_t id, uint32_t user) {
-  dt_node_use_t *use = DT_ARENA_NEW(r->arena, dt_node_use_t);
-  if (!use)
-    return false;
-  *use = (dt_node_use_t){.user = user, .next = r->nodes.items[id].uses};
+static void add_use(dt_rewriter_t *r, uint32_t id, dt_node_use_t *use) {
+  dt_node_use_t *first = r->nodes.items[id].uses;
+  use->prev = NULL;
+  use->next = first;
+  if (first)
+    first->prev = use;
   r->nodes.items[id].uses = use;
-  return true;
 }
 
-static dt_node_use_t *take_use(dt_rewriter_t *r, uint32_t id, uint32_t user) {
-  for (dt_node_use_t **at = &r->nodes.items[id].uses; *at; at = &(*at)->next) {
-    dt_node_use_t *use = *at;
-    if (use->user != user)
-      continue;
-    *at = use->next;
-    return use;
-  }
-  return NULL;
+static void take_use(dt_rewriter_t *r, uint32_t id, dt_node_use_t *use) {
+  if (use->prev)
+    use->prev->next = use->next;
+  else
+    r->nodes.items[id].uses = use->next;
+  if (use->next)
+    use->next->prev = use->prev;
 }
 
 static void note_binder(dt_rewriter_t *r, uint32_t id) {
@@ -103,12 +101,15 @@ bool dt__rewriter_sync(dt_rewriter_t *r) {
   while (r->nodes.len <= r->work.nodes.len) {
     uint32_t id = r->nodes.len;
     const dt_node_t *node = &r->work.nodes.items[id - 1];
-    if (!DT_VEC_PUSH(r->arena, &r->nodes, (dt_rewrite_node_t){0}))
+    dt_rewrite_node_t own = {.operands =
+                                 DT_ARENA_ARRAY(r->arena, dt_node_use_t, node->n_inputs + 1)};
+    if (!own.operands || !DT_VEC_PUSH(r->arena, &r->nodes, own))
       return false;
     link_node(r, id, r->at);
-    for (uint32_t k = 0; k < node->n_inputs; k++)
-      if (!add_use(r, node->inputs[k].id, id))
-        return false;
+    for (uint32_t k = 0; k < node->n_inputs; k++) {
+      own.operands[k].user = id;
+      add_use(r, node->inputs[k].id, &own.operands[k]);
+    }
     note_binder(r, id);
   }
   return true;
@@ -224,10 +225,23 @@ static dt_node_id_t *own_inputs(dt_rewriter_t *r, uint32_t id) {
 
 static void set_operand(dt_rewriter_t *r, uint32_t user, uint32_t index, uint32_t made) {
   dt_node_id_t *inputs = (dt_node_id_t *)(uintptr_t)r->work.nodes.items[user - 1].inputs;
-  dt_node_use_t *use = take_use(r, inputs[index].id, user);
-  use->next = r->nodes.items[made].uses;
-  r->nodes.items[made].uses = use;
+  dt_node_use_t *use = &r->nodes.items[user].operands[index];
+  take_use(r, inputs[index].id, use);
+  add_use(r, made, use);
   inputs[index].id = made;
+}
+
+static void redirect_results(dt_rewriter_t *r, uint32_t old, uint32_t made) {
+  if (!r->nodes.items[old].n_results)
+    return;
+  for (uint32_t k = 0; k < r->work.outputs.len; k++)
+    if (r->work.outputs.items[k].id == old)
+      r->work.outputs.items[k].id = made;
+  for (uint32_t k = 0; k < r->work.updates.len; k++)
+    if (r->work.updates.items[k].value.id == old)
+      r->work.updates.items[k].value.id = made;
+  r->nodes.items[made].n_results += r->nodes.items[old].n_results;
+  r->nodes.items[old].n_results = 0;
 }
 
 dt_status_t dt__rewriter_redirect(dt_rewriter_t *r, uint32_t old, uint32_t made, bool quick) {
@@ -239,19 +253,10 @@ dt_status_t dt__rewriter_redirect(dt_rewriter_t *r, uint32_t old, uint32_t made,
       return DT_NO_MEMORY(); // nothing is changed yet but whose the arrays are
   for (const dt_node_use_t *use = r->nodes.items[old].uses, *next; use; use = next) {
     next = use->next;
-    if (is_marked(r, use->user))
-      continue;
-    uint32_t user = use->user, k = 0;
-    while (r->work.nodes.items[user - 1].inputs[k].id != old)
-      k++;
-    set_operand(r, user, k, made);
+    if (!is_marked(r, use->user))
+      set_operand(r, use->user, (uint32_t)(use - r->nodes.items[use->user].operands), made);
   }
-  for (uint32_t k = 0; k < r->work.outputs.len; k++)
-    if (r->work.outputs.items[k].id == old)
-      r->work.outputs.items[k].id = made;
-  for (uint32_t k = 0; k < r->work.updates.len; k++)
-    if (r->work.updates.items[k].value.id == old)
-      r->work.updates.items[k].value.id = made;
+  redirect_results(r, old, made);
   r->changed = true;
   return NULL;
 }
@@ -323,20 +328,10 @@ dt_status_t dt_rewriter_at(dt_rewriter_t *r, dt_value_t before) {
   return NULL;
 }
 
-bool dt__rewriter_is_result(const dt_rewriter_t *r, uint32_t id) {
-  for (uint32_t k = 0; k < r->work.outputs.len; k++)
-    if (r->work.outputs.items[k].id == id)
-      return true;
-  for (uint32_t k = 0; k < r->work.updates.len; k++)
-    if (r->work.updates.items[k].value.id == id)
-      return true;
-  return false;
-}
-
 static void erase(dt_rewriter_t *r, uint32_t id) {
   const dt_node_t *node = &r->work.nodes.items[id - 1];
   for (uint32_t k = 0; k < node->n_inputs; k++)
-    (void)take_use(r, node->inputs[k].id, id);
+    take_use(r, node->inputs[k].id, &r->nodes.items[id].operands[k]);
   if (r->at == id)
     r->at = r->nodes.items[id].next;
   unlink_node(r, id);
@@ -356,7 +351,7 @@ dt_status_t dt_rewriter_erase(dt_rewriter_t *r, dt_value_t value) {
   if (r->nodes.items[id].uses)
     return fail_at(r, DT_E_STATE, id, " is used by", r->nodes.items[id].uses->user,
                    ": replace it first");
-  if (dt__rewriter_is_result(r, id))
+  if (r->nodes.items[id].n_results)
     return fail_at(r, DT_E_STATE, id, " is a result of the graph: replace it first", 0, "");
   erase(r, id);
   return NULL;
@@ -366,7 +361,7 @@ void dt__rewriter_drop(dt_rewriter_t *r, uint32_t id) {
   dt_op_t op = r->work.nodes.items[id - 1].op;
   bool stays = op == DT_OP_input || op == DT_OP_constant || op == DT_OP_item;
   if (!stays && !r->nodes.items[id].erased && !r->nodes.items[id].uses &&
-      !dt__rewriter_is_result(r, id))
+      !r->nodes.items[id].n_results)
     erase(r, id);
 }
 
@@ -439,6 +434,10 @@ static dt_status_t begin(dt_rewriter_t *r, const dt_graph_t *graph) {
   if (!r->binders || !r->found || !DT_VEC_PUSH(arena, &r->nodes, (dt_rewrite_node_t){0}) ||
       !dt__rewriter_sync(r))
     return DT_NO_MEMORY();
+  for (uint32_t k = 0; k < graph->outputs.len; k++)
+    r->nodes.items[graph->outputs.items[k].id].n_results++;
+  for (uint32_t k = 0; k < graph->updates.len; k++)
+    r->nodes.items[graph->updates.items[k].value.id].n_results++;
   for (uint32_t k = 0; k < graph->nodes.len; k++)
     DT_TRY(dt__rewrite_learn_sizes(graph->env, &graph->nodes.items[k]));
   return r->trace.pass == DT_PASS_CONSTANTS ? adopt_constants(r) : NULL;

@@ -32,9 +32,10 @@ dt_status_t dt__hooks_run(const dt_hooks_t *hooks, const dt_site_t *site, dt_are
                           const dt_graph_t *graph, const dt_graph_t **out) DT_MUST_USE;
 
 // ---- Between rewriter.c and rewriter_read.c -----------------------------------------------------
+// A use of a node, as an operand of another one.
 typedef struct dt_node_use_t {
   uint32_t user; // node
-  struct dt_node_use_t *next;
+  struct dt_node_use_t *prev, *next;
 } dt_node_use_t;
 
 // What the rewriter knows of a node, besides the node.
@@ -42,8 +43,10 @@ typedef struct dt_rewrite_node_t {
   uint32_t prev, next; // in order; 0: none
   uint32_t stamp;      // of the last walk that came here
   bool erased;
-  bool own_inputs;     // the array of operands is the rewriter's own
-  dt_node_use_t *uses; // one for each operand that it is
+  bool own_inputs;         // the array of operands is the rewriter's own
+  uint32_t n_results;      // results and updates of the graph that it is
+  dt_node_use_t *uses;     // one for each operand that it is
+  dt_node_use_t *operands; // by operand of its own: its use of that
 } dt_rewrite_node_t;
 
 struct dt_rewriter {
@@ -86,7 +89,6 @@ dt_status_t dt__rewriter_redirect(dt_rewriter_t *r, uint32_t old, uint32_t made,
                                   bool quick) DT_MUST_USE;
 // Erases a node where that can be done.
 void dt__rewriter_drop(dt_rewriter_t *r, uint32_t id);
-bool dt__rewriter_is_result(const dt_rewriter_t *r, uint32_t id);
 // "%7 (add, model.c:41)".
 void dt__rewriter_label(const dt_rewriter_t *r, uint32_t id, dt_text_t *out);
 

@@ -99,15 +99,6 @@ static uint32_t count_uses(const dt_rewriter_t *r, uint32_t id) {
   return n;
 }
 
-static uint32_t count_results(const dt_rewriter_t *r, uint32_t id) {
-  uint32_t n = 0;
-  for (uint32_t k = 0; k < r->work.outputs.len; k++)
-    n += r->work.outputs.items[k].id == id;
-  for (uint32_t k = 0; k < r->work.updates.len; k++)
-    n += r->work.updates.items[k].value.id == id;
-  return n;
-}
-
 // Attributes of sizes as the pass gets them: of its trace.
 static dt_sym_t told(dt_rewriter_t *r, dt_sym_t e) {
   return (dt_sym_t){.id = e.id ? r->trace.tag << DT_TRACE_TAG_SHIFT | e.id : 0};
@@ -129,7 +120,7 @@ dt_status_t dt_rewriter_node(dt_rewriter_t *r, dt_value_t value, dt_node_info_t 
       .line = node->origin.line,
       .n_inputs = node->n_inputs,
       .n_users = count_uses(r, id),
-      .n_outputs = count_results(r, id),
+      .n_outputs = r->nodes.items[id].n_results,
       .rank = node->rank,
       .index = attrs->index,
       .mode = attrs->mode,
