@@ -66,6 +66,8 @@ static void put_difference(dt_symenv_t *env, const dt_attrs_t *want, const dt_at
       k++;
     dt__text_printf(out, "wanted the number %lld, found %lld", (long long)want->ints[k],
                     (long long)have->ints[k]);
+  } else if (!want->n_syms) {
+    dt__text_put(out, "wanted other attributes");
   } else {
     uint32_t k = 0;
     while (k + 1 < want->n_syms && dt__sym_known_eq(env, want->syms[k], have->syms[k]))
