@@ -99,13 +99,37 @@ static dt_status_t bad(dt_match_t *m, dt_trace_t *t, const dt_value_t *in, dt_va
   return NULL;
 }
 
+static char logged[4096];
+static void keep_line(void *user, const char *line, size_t len) {
+  size_t at = strlen(logged);
+  (void)user;
+  if (len < sizeof(logged) - at)
+    memcpy(logged + at, line, len);
+}
+
+// The place stays as it is, and the log says why.
 static void test_failing_replacements(void **state) {
   fixture_t *f = *state;
+  static const char *const reasons[] = {"not on this device",
+                                        "is the none value",
+                                        "cannot be replaced by",
+                                        "which are not known to be equal",
+                                        "is no node of the graph",
+                                        "changes nothing that is there",
+                                        "f32 and f64",
+                                        "dt_item is for programs"};
   for (way = 0; way < 8; way++) {
     made_t made = silu;
     made.options.point = DT_POINT_TRACED;
     made.replacement = bad;
+    memset(logged, 0, sizeof(logged));
+    expect_ok(dt_log_configure("passes"));
+    dt_log_sink_set(keep_line, NULL);
     assert_int_equal(matches(f, &made, swish_of_sum, 2), 0);
+    dt_log_sink_set(NULL, NULL);
+    expect_ok(dt_log_configure(NULL));
+    if (!strstr(logged, "pattern p at traced: left %") || !strstr(logged, reasons[way]))
+      fail_msg("\"%s\" is not in: %s", reasons[way], logged);
   }
 }
 
