@@ -3,9 +3,13 @@
 #include "runtime/base/memory.h"
 #include "runtime/base/options.h"
 #include "runtime/base/status.h"
+#include "runtime/exec/decide.h"
+#include "runtime/exec/explain.h"
 #include "runtime/exec/library.h"
 #include "runtime/exec/runtime.h"
-#include "runtime/trace/hooks.h"
+#include "runtime/trace/pattern.h"
+
+#include <string.h>
 
 dt_status_t dt__passes_begin(dt_runtime_t *runtime) {
   DT_TRY(dt__hooks_create(&runtime->hooks));
@@ -29,21 +33,24 @@ typedef struct change_t {
   dt_pass_fn_t pass;
   void *closure;
   const dt_pass_options_t *options;
+  dt_pattern_t *pattern; // that is added; NULL: none is
 } change_t;
 
 // The list that takes the place of `*hooks`, which nobody needs any more where it is made.
 static dt_status_t change(dt_runtime_t *runtime, const change_t *c) {
   dt_hooks_t *made = NULL, *old = NULL;
   dt_library_t *library = dt__library_opening(runtime);
-  dt_pass_options_t options = *c->options;
+  dt_pass_options_t options = c->pattern ? dt__pattern_options(c->pattern) : *c->options;
   char *identity = NULL;
   DT_TRY(dt__turn_outside(runtime->turn, "another list of passes"));
   DT_TRY(dt__library_identity(library, options.identity ? options.identity : options.name,
                               &identity, &options.identity));
   dt__mutex_lock(&runtime->turn->mutex);
-  dt_status_t status = c->point ? dt__hooks_add(runtime->hooks, c->point, c->pass, c->closure,
-                                                &options, library, &made)
-                                : dt__hooks_remove(runtime->hooks, options.name, &made);
+  dt_status_t status =
+      c->pattern ? dt__hooks_add_pattern(runtime->hooks, c->pattern, &options, library, &made)
+      : c->point ? dt__hooks_add(runtime->hooks, c->point, c->pass, c->closure, &options, library,
+                                 &made)
+                 : dt__hooks_remove(runtime->hooks, options.name, &made);
   if (!status) {
     old = runtime->hooks;
     runtime->hooks = made;
@@ -64,7 +71,7 @@ static dt_status_t add(dt_runtime_t *runtime, dt_point_t point, dt_pass_fn_t pas
   DT_TRY(DT_OPTIONS_TAKE(dt_pass_options_t, &own, options));
   if (!point)
     return DT_FAIL(DT_E_ARGUMENT, "point 0; expected one of DT_POINT_*");
-  return change(runtime, &(change_t){point, pass, closure, &own});
+  return change(runtime, &(change_t){point, pass, closure, &own, NULL});
 }
 
 dt_status_t dt_runtime_add_pass(dt_runtime_t *runtime, dt_point_t point, dt_pass_fn_t pass,
@@ -78,4 +85,140 @@ dt_status_t dt_runtime_remove_pass(dt_runtime_t *runtime, const char *name) {
                        : dt__forked() ? DT_FAIL(DT_E_FORKED, "in a child after fork")
                                       : change(runtime, &(change_t){.options = &options});
   return dt__status_annotate(status, "dt_runtime_remove_pass");
+}
+
+// ---- Patterns -----------------------------------------------------------------------------------
+dt_status_t dt_runtime_add_pattern(dt_runtime_t *runtime, dt_pattern_t *pattern) {
+  dt_status_t status = !runtime || !pattern
+                           ? DT_FAIL(DT_E_ARGUMENT, "%s: NULL", runtime ? "pattern" : "runtime")
+                       : dt__forked() ? DT_FAIL(DT_E_FORKED, "in a child after fork")
+                                      : change(runtime, &(change_t){.pattern = pattern});
+  return dt__status_annotate(status, "dt_runtime_add_pattern");
+}
+
+// A variant's traced graph with all that it is made of: the variant may go in the meantime.
+typedef struct snapshot_t {
+  dt_arena_t arena;
+  dt_symenv_t *env;
+  dt_graph_t *graph;
+} snapshot_t;
+
+static bool own_text(dt_arena_t *arena, const char **text, const char **last, const char **copy) {
+  if (!*text)
+    return true;
+  if (*text != *last) {
+    *last = *text;
+    *copy = dt__arena_strdup(arena, *text);
+  }
+  *text = *copy;
+  return *copy != NULL;
+}
+
+static dt_status_t own_texts(dt_arena_t *arena, const dt_graph_t *graph) {
+  const char *last[2] = {NULL, NULL}, *copy[2] = {NULL, NULL};
+  for (uint32_t k = 0; k < graph->nodes.len; k++) {
+    dt_origin_t *origin = &graph->nodes.items[k].origin;
+    if (!own_text(arena, &origin->file, &last[0], &copy[0]) ||
+        !own_text(arena, &origin->op, &last[1], &copy[1]))
+      return DT_NO_MEMORY();
+  }
+  for (uint32_t k = 0; k < graph->controls.len; k++)
+    for (uint32_t b = 0; b < dt__control_n(&graph->controls.items[k]); b++)
+      DT_TRY(own_texts(arena, graph->controls.items[k].bodies[b]));
+  return NULL;
+}
+
+// Of constants, those of one element.
+static dt_status_t own_constants(dt_arena_t *arena, const dt_graph_t *graph) {
+  for (uint32_t k = 0; k < graph->constants.len; k++) {
+    dt_graph_constant_t *constant = &graph->constants.items[k];
+    bool one = true;
+    for (uint32_t d = 0; d < constant->rank; d++)
+      one = one && constant->sizes[d] == 1;
+    const void *data = constant->data;
+    constant->data = one ? dt__arena_copy(arena, data, dt_dtype_size(constant->dtype)) : NULL;
+    if (one && !constant->data)
+      return DT_NO_MEMORY();
+  }
+  return NULL;
+}
+
+static dt_status_t take_snapshot(void *arg, const dt_variant_t *variant,
+                                 dt_tensor_t *const *inputs) {
+  snapshot_t *s = arg;
+  (void)inputs;
+  DT_TRY(dt__symenv_clone(variant->traced->env, &s->env));
+  DT_TRY(dt__graph_copy(&s->arena, variant->traced->graph, &s->graph));
+  DT_TRY(own_texts(&s->arena, s->graph));
+  DT_TRY(own_constants(&s->arena, s->graph));
+  s->graph->env = s->env;
+  return dt__graph_rehome_controls(s->graph);
+}
+
+typedef struct explain_t {
+  const dt_pattern_t *pattern;
+  dt_text_t text;
+} explain_t;
+
+static dt_status_t explain_graph(dt_rewriter_t *rewriter, void *closure) {
+  explain_t *explain = closure;
+  uint32_t depth = dt_rewriter_depth(rewriter);
+  if (depth)
+    dt__text_printf(&explain->text, "in a body, depth %u: ", depth);
+  return dt__pattern_explain(explain->pattern, rewriter, &explain->text);
+}
+
+// A pass that only explains, as the only one of a list.
+static dt_status_t explain_snapshot(dt_turn_t *turn, snapshot_t *s, explain_t *explain) {
+  static const char name[] = "explain";
+  dt_hooks_t *hooks = dt__arena_alloc(&s->arena, sizeof(*hooks) + sizeof(hooks->hooks[0]));
+  dt_hook_t *hook = dt__arena_alloc(&s->arena, sizeof(*hook) + sizeof(name));
+  const dt_graph_t *same = NULL;
+  if (!hooks || !hook)
+    return DT_NO_MEMORY();
+  hook->point = DT_POINT_BEFORE_DECOMPOSE;
+  hook->pass = explain_graph;
+  hook->closure = explain;
+  memcpy(hook->name, name, sizeof(name));
+  hooks->turn = turn;
+  hooks->n = 1;
+  hooks->hooks[0] = hook;
+  const dt_site_t site = {.point = hook->point, .keep = &s->arena};
+  return dt__hooks_run(hooks, &site, &s->arena, s->graph, &same);
+}
+
+static dt_status_t explain_function(const dt_pattern_t *pattern, dt_function_t *function,
+                                    dt_tensor_t *const *inputs, uint32_t n_inputs, char **out) {
+  snapshot_t s = {.env = NULL};
+  explain_t explain = {.pattern = pattern};
+  dt_turn_t *turn = function->runtime->turn;
+  DT_TRY(dt__turn_outside(turn, "an explanation"));
+  dt__arena_init(&s.arena, 0);
+  dt__text_init(&explain.text);
+  dt_status_t status = dt__with_traced(function, inputs, n_inputs, take_snapshot, &s);
+  if (!status)
+    status = explain_snapshot(turn, &s, &explain);
+  if (!status) {
+    *out = dt__strdup(dt__text_str(&explain.text));
+    status = *out ? NULL : DT_NO_MEMORY();
+  }
+  dt__text_fini(&explain.text);
+  dt__symenv_destroy(s.env);
+  dt__arena_fini(&s.arena);
+  return status;
+}
+
+dt_status_t dt_pattern_explain_function(dt_pattern_t *pattern, dt_function_t *function,
+                                        dt_tensor_t *const *inputs, uint32_t n_inputs, char **out) {
+  dt_status_t status = NULL;
+  if (!pattern || !function || !out)
+    status = DT_FAIL(DT_E_ARGUMENT, "%s: NULL",
+                     !pattern    ? "pattern"
+                     : !function ? "function"
+                                 : "out");
+  if (out)
+    *out = NULL;
+  if (!status)
+    status = explain_function(pattern, function, inputs, n_inputs, out);
+  return dt__status_annotate(status, "dt_pattern_explain_function");
 }

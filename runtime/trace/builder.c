@@ -263,14 +263,14 @@ static bool dtypes_fit(const dt_trace_t *trace, dt_op_t op, const dt_node_id_t *
   return fit;
 }
 
-// Bodies are traced into the program's graph, too, so its nodes are all there are. The clock costs
-// more than a node: it is looked at now and then.
+// Bodies are traced into the program's graph, too, so its nodes are all there are. What passes make
+// does not count. The clock costs more than a node: it is looked at now and then.
 static dt_status_t check_budget(const dt_trace_t *trace) {
   dt_watch_t *watch = trace->request->watch;
   uint32_t n = trace->graph->nodes.len;
   if (!watch)
     return NULL;
-  if (watch->limits.max_nodes && n >= watch->limits.max_nodes)
+  if (!trace->pass && watch->limits.max_nodes && n >= watch->limits.max_nodes)
     return DT_FAIL(DT_E_LIMIT,
                    "the program has %u nodes so far; its budget is %u (max_nodes, or "
                    "DUCTILE_MAX_NODES): raise it, or make the program smaller, as with a loop",

@@ -6,6 +6,7 @@
 #include "runtime/base/status.h"
 #include "runtime/base/watch.h"
 #include "runtime/trace/op_list.h"
+#include "runtime/trace/pattern.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -31,6 +32,7 @@ static void release_hook(dt_hook_t *hook) {
     return;
   if (hook->closure_free)
     hook->closure_free(hook->closure);
+  dt_pattern_release(hook->pattern);
   dt__library_release(hook->library);
   dt__free(hook);
 }
@@ -145,13 +147,10 @@ static bool comes_before(const dt_hook_t *a, const dt_hook_t *b) {
   return a->point != b->point ? a->point < b->point : a->priority < b->priority;
 }
 
-dt_status_t dt__hooks_add(const dt_hooks_t *hooks, dt_point_t point, dt_pass_fn_t pass,
-                          void *closure, const dt_pass_options_t *options, dt_library_t *library,
-                          dt_hooks_t **out) {
+static dt_status_t add(const dt_hooks_t *hooks, dt_point_t point, dt_pass_fn_t pass, void *closure,
+                       const dt_pass_options_t *options, dt_library_t *library, dt_hooks_t **out,
+                       dt_hook_t **made) {
   const char *name = options->name;
-  *out = NULL;
-  if (!pass)
-    return DT_FAIL(DT_E_ARGUMENT, "pass: NULL");
   if (strcmp(dt_point_name(point), "none") == 0)
     return DT_FAIL(DT_E_ARGUMENT, "point %d; expected one of DT_POINT_*", (int)point);
   if (!is_name(name))
@@ -167,7 +166,6 @@ dt_status_t dt__hooks_add(const dt_hooks_t *hooks, dt_point_t point, dt_pass_fn_
     dt__hooks_release(list);
     return status;
   }
-  hook->closure_free = options->closure_free;
   hook->library = dt__library_retain(library);
   uint32_t at = 0;
   while (at < hooks->n && !comes_before(hook, hooks->hooks[at]))
@@ -175,6 +173,36 @@ dt_status_t dt__hooks_add(const dt_hooks_t *hooks, dt_point_t point, dt_pass_fn_
   for (uint32_t k = 0; k <= hooks->n; k++)
     push(list, k < at ? hooks->hooks[k] : k == at ? hook : hooks->hooks[k - 1]);
   *out = list;
+  *made = hook;
+  return NULL;
+}
+
+dt_status_t dt__hooks_add(const dt_hooks_t *hooks, dt_point_t point, dt_pass_fn_t pass,
+                          void *closure, const dt_pass_options_t *options, dt_library_t *library,
+                          dt_hooks_t **out) {
+  dt_hook_t *made = NULL;
+  *out = NULL;
+  if (!pass)
+    return DT_FAIL(DT_E_ARGUMENT, "pass: NULL");
+  DT_TRY(add(hooks, point, pass, closure, options, library, out, &made));
+  made->closure_free = options->closure_free;
+  return NULL;
+}
+
+dt_pass_options_t dt__pattern_options(const dt_pattern_t *pattern) {
+  return (dt_pass_options_t){.name = pattern->name,
+                             .identity = pattern->identity,
+                             .priority = pattern->priority,
+                             .on_demand = pattern->on_demand};
+}
+
+dt_status_t dt__hooks_add_pattern(const dt_hooks_t *hooks, dt_pattern_t *pattern,
+                                  const dt_pass_options_t *options, dt_library_t *library,
+                                  dt_hooks_t **out) {
+  dt_hook_t *made = NULL;
+  *out = NULL;
+  DT_TRY(add(hooks, pattern->point, NULL, NULL, options, library, out, &made));
+  made->pattern = dt__pattern_retain(pattern);
   return NULL;
 }
 
@@ -277,8 +305,8 @@ bool dt__hooks_any(const dt_hooks_t *hooks, dt_point_t point) {
 void dt__hooks_key(const dt_hooks_t *hooks, dt_text_t *out) {
   for (uint32_t k = 0; hooks && k < hooks->n; k++) {
     const dt_hook_t *hook = hooks->hooks[k];
-    dt__text_printf(out, "pass %s %s %zu ", dt_point_name(hook->point), hook->name,
-                    strlen(hook->identity));
+    dt__text_printf(out, "%s %s %s %zu ", hook->pattern ? "pattern" : "pass",
+                    dt_point_name(hook->point), hook->name, strlen(hook->identity));
     dt__text_put(out, hook->identity);
     dt__text_put(out, "\n");
   }

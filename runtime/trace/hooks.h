@@ -30,8 +30,9 @@ typedef struct dt_hook_t {
   dt_pass_fn_t pass;
   void *closure;
   void (*closure_free)(void *closure);
-  dt_library_t *library; // that its code is in; a share; NULL: none
-  const char *identity;  // behind the name, in the same block
+  dt_library_t *library;      // that its code is in; a share; NULL: none
+  struct dt_pattern *pattern; // a share; NULL: it is a pass
+  const char *identity;       // behind the name, in the same block
   char name[];
 } dt_hook_t;
 
@@ -56,6 +57,12 @@ dt_status_t dt__hooks_add(const dt_hooks_t *hooks, dt_point_t point, dt_pass_fn_
 // `hooks` without what the library brought.
 dt_status_t dt__hooks_remove_library(const dt_hooks_t *hooks, const dt_library_t *library,
                                      dt_hooks_t **out) DT_MUST_USE;
+// As a pass's: its name, identity, priority and whether it is on demand.
+dt_pass_options_t dt__pattern_options(const struct dt_pattern *pattern);
+// The same of a pattern, in which it takes a share. Patterns of a point run behind its passes.
+dt_status_t dt__hooks_add_pattern(const dt_hooks_t *hooks, struct dt_pattern *pattern,
+                                  const dt_pass_options_t *options, dt_library_t *library,
+                                  dt_hooks_t **out) DT_MUST_USE;
 // `hooks` without the one of this name.
 dt_status_t dt__hooks_remove(const dt_hooks_t *hooks, const char *name,
                              dt_hooks_t **out) DT_MUST_USE;

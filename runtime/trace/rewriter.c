@@ -6,6 +6,7 @@
 #include "lower/passes/rewrite.h"
 #include "runtime/base/log.h"
 #include "runtime/base/watch.h"
+#include "runtime/trace/pattern.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -70,24 +71,22 @@ static void link_node(dt_rewriter_t *r, uint32_t id, uint32_t before) {
 }
 
 // ---- Uses ---------------------------------------------------------------------------------------
-static bool add_use(dt_rewriter_t *r, uint32_t id, uint32_t user) {
-  dt_node_use_t *use = DT_ARENA_NEW(r->arena, dt_node_use_t);
-  if (!use)
-    return false;
-  *use = (dt_node_use_t){.user = user, .next = r->nodes.items[id].uses};
+static void add_use(dt_rewriter_t *r, uint32_t id, dt_node_use_t *use) {
+  dt_node_use_t *first = r->nodes.items[id].uses;
+  use->prev = NULL;
+  use->next = first;
+  if (first)
+    first->prev = use;
   r->nodes.items[id].uses = use;
-  return true;
 }
 
-static dt_node_use_t *take_use(dt_rewriter_t *r, uint32_t id, uint32_t user) {
-  for (dt_node_use_t **at = &r->nodes.items[id].uses; *at; at = &(*at)->next) {
-    dt_node_use_t *use = *at;
-    if (use->user != user)
-      continue;
-    *at = use->next;
-    return use;
-  }
-  return NULL;
+static void take_use(dt_rewriter_t *r, uint32_t id, dt_node_use_t *use) {
+  if (use->prev)
+    use->prev->next = use->next;
+  else
+    r->nodes.items[id].uses = use->next;
+  if (use->next)
+    use->next->prev = use->prev;
 }
 
 static void note_binder(dt_rewriter_t *r, uint32_t id) {
@@ -102,12 +101,15 @@ bool dt__rewriter_sync(dt_rewriter_t *r) {
   while (r->nodes.len <= r->work.nodes.len) {
     uint32_t id = r->nodes.len;
     const dt_node_t *node = &r->work.nodes.items[id - 1];
-    if (!DT_VEC_PUSH(r->arena, &r->nodes, (dt_rewrite_node_t){0}))
+    dt_rewrite_node_t own = {.operands =
+                                 DT_ARENA_ARRAY(r->arena, dt_node_use_t, node->n_inputs + 1)};
+    if (!own.operands || !DT_VEC_PUSH(r->arena, &r->nodes, own))
       return false;
     link_node(r, id, r->at);
-    for (uint32_t k = 0; k < node->n_inputs; k++)
-      if (!add_use(r, node->inputs[k].id, id))
-        return false;
+    for (uint32_t k = 0; k < node->n_inputs; k++) {
+      own.operands[k].user = id;
+      add_use(r, node->inputs[k].id, &own.operands[k]);
+    }
     note_binder(r, id);
   }
   return true;
@@ -173,11 +175,15 @@ static dt_status_t begin_change(dt_rewriter_t *r) {
   if (r->read_only)
     return DT_FAIL(DT_E_STATE, "the graph is only looked at, at point %s",
                    dt_point_name(r->site->point));
+  if (r->held)
+    return DT_FAIL(DT_E_STATE,
+                   "a pattern's check or replacement changes nothing that is there; let "
+                   "the replacement build what takes the outputs' places");
   return NULL;
 }
 
 // Whether `made` may stand where `old` does.
-static dt_status_t check_same(dt_rewriter_t *r, uint32_t old, uint32_t made) {
+dt_status_t dt__rewriter_check_same(dt_rewriter_t *r, uint32_t old, uint32_t made) {
   const dt_node_t *a = &r->work.nodes.items[old - 1], *b = &r->work.nodes.items[made - 1];
   if (a->dtype != b->dtype) {
     char after[64];
@@ -219,33 +225,38 @@ static dt_node_id_t *own_inputs(dt_rewriter_t *r, uint32_t id) {
 
 static void set_operand(dt_rewriter_t *r, uint32_t user, uint32_t index, uint32_t made) {
   dt_node_id_t *inputs = (dt_node_id_t *)(uintptr_t)r->work.nodes.items[user - 1].inputs;
-  dt_node_use_t *use = take_use(r, inputs[index].id, user);
-  use->next = r->nodes.items[made].uses;
-  r->nodes.items[made].uses = use;
+  dt_node_use_t *use = &r->nodes.items[user].operands[index];
+  take_use(r, inputs[index].id, use);
+  add_use(r, made, use);
   inputs[index].id = made;
 }
 
-static dt_status_t replace(dt_rewriter_t *r, uint32_t old, uint32_t made) {
-  DT_TRY(check_same(r, old, made));
-  DT_TRY(mark_needs(r, made));
-  for (const dt_node_use_t *use = r->nodes.items[old].uses; use; use = use->next)
-    if (!is_marked(r, use->user) && !own_inputs(r, use->user))
-      return DT_NO_MEMORY(); // nothing is changed yet but whose the arrays are
-  for (const dt_node_use_t *use = r->nodes.items[old].uses, *next; use; use = next) {
-    next = use->next;
-    if (is_marked(r, use->user))
-      continue;
-    uint32_t user = use->user, k = 0;
-    while (r->work.nodes.items[user - 1].inputs[k].id != old)
-      k++;
-    set_operand(r, user, k, made);
-  }
+static void redirect_results(dt_rewriter_t *r, uint32_t old, uint32_t made) {
+  if (!r->nodes.items[old].n_results)
+    return;
   for (uint32_t k = 0; k < r->work.outputs.len; k++)
     if (r->work.outputs.items[k].id == old)
       r->work.outputs.items[k].id = made;
   for (uint32_t k = 0; k < r->work.updates.len; k++)
     if (r->work.updates.items[k].value.id == old)
       r->work.updates.items[k].value.id = made;
+  r->nodes.items[made].n_results += r->nodes.items[old].n_results;
+  r->nodes.items[old].n_results = 0;
+}
+
+dt_status_t dt__rewriter_redirect(dt_rewriter_t *r, uint32_t old, uint32_t made, bool quick) {
+  r->stamp++;
+  if (!quick)
+    DT_TRY(mark_needs(r, made));
+  for (const dt_node_use_t *use = r->nodes.items[old].uses; use; use = use->next)
+    if (!is_marked(r, use->user) && !own_inputs(r, use->user))
+      return DT_NO_MEMORY(); // nothing is changed yet but whose the arrays are
+  for (const dt_node_use_t *use = r->nodes.items[old].uses, *next; use; use = next) {
+    next = use->next;
+    if (!is_marked(r, use->user))
+      set_operand(r, use->user, (uint32_t)(use - r->nodes.items[use->user].operands), made);
+  }
+  redirect_results(r, old, made);
   r->changed = true;
   return NULL;
 }
@@ -255,7 +266,10 @@ dt_status_t dt_rewriter_replace(dt_rewriter_t *r, dt_value_t old, dt_value_t mad
   DT_TRY(begin_change(r));
   DT_TRY(dt__rewriter_find(r, old, "the value to be replaced", &a));
   DT_TRY(dt__rewriter_find(r, made, "what takes its place", &b));
-  return a == b ? NULL : replace(r, a, b);
+  if (a == b)
+    return NULL;
+  DT_TRY(dt__rewriter_check_same(r, a, b));
+  return dt__rewriter_redirect(r, a, b, false);
 }
 
 dt_status_t dt_rewriter_set_input(dt_rewriter_t *r, dt_value_t node, uint32_t index,
@@ -273,7 +287,7 @@ dt_status_t dt_rewriter_set_input(dt_rewriter_t *r, dt_value_t node, uint32_t in
   uint32_t old = r->work.nodes.items[user - 1].inputs[index].id;
   if (old == id)
     return NULL;
-  DT_TRY(check_same(r, old, id));
+  DT_TRY(dt__rewriter_check_same(r, old, id));
   DT_TRY(mark_needs(r, id));
   if (is_marked(r, user))
     return fail_at(r, DT_E_SHAPE, id, " is made of", user, ", and cannot be its operand");
@@ -314,14 +328,15 @@ dt_status_t dt_rewriter_at(dt_rewriter_t *r, dt_value_t before) {
   return NULL;
 }
 
-static bool is_result(const dt_rewriter_t *r, uint32_t id) {
-  for (uint32_t k = 0; k < r->work.outputs.len; k++)
-    if (r->work.outputs.items[k].id == id)
-      return true;
-  for (uint32_t k = 0; k < r->work.updates.len; k++)
-    if (r->work.updates.items[k].value.id == id)
-      return true;
-  return false;
+static void erase(dt_rewriter_t *r, uint32_t id) {
+  const dt_node_t *node = &r->work.nodes.items[id - 1];
+  for (uint32_t k = 0; k < node->n_inputs; k++)
+    take_use(r, node->inputs[k].id, &r->nodes.items[id].operands[k]);
+  if (r->at == id)
+    r->at = r->nodes.items[id].next;
+  unlink_node(r, id);
+  r->nodes.items[id].erased = true;
+  r->changed = true;
 }
 
 dt_status_t dt_rewriter_erase(dt_rewriter_t *r, dt_value_t value) {
@@ -336,16 +351,44 @@ dt_status_t dt_rewriter_erase(dt_rewriter_t *r, dt_value_t value) {
   if (r->nodes.items[id].uses)
     return fail_at(r, DT_E_STATE, id, " is used by", r->nodes.items[id].uses->user,
                    ": replace it first");
-  if (is_result(r, id))
+  if (r->nodes.items[id].n_results)
     return fail_at(r, DT_E_STATE, id, " is a result of the graph: replace it first", 0, "");
-  for (uint32_t k = 0; k < node->n_inputs; k++)
-    (void)take_use(r, node->inputs[k].id, id);
-  if (r->at == id)
-    r->at = r->nodes.items[id].next;
-  unlink_node(r, id);
-  r->nodes.items[id].erased = true;
-  r->changed = true;
+  erase(r, id);
   return NULL;
+}
+
+void dt__rewriter_drop(dt_rewriter_t *r, uint32_t id) {
+  dt_op_t op = r->work.nodes.items[id - 1].op;
+  bool stays = op == DT_OP_input || op == DT_OP_constant || op == DT_OP_item;
+  if (!stays && !r->nodes.items[id].erased && !r->nodes.items[id].uses &&
+      !r->nodes.items[id].n_results)
+    erase(r, id);
+}
+
+// A constant that was made is forgotten, too: its name then stands for nothing again.
+static void forget_constants(dt_rewriter_t *r, uint32_t n) {
+  uint32_t n_constants = r->work.constants.len;
+  for (uint32_t id = n + 1; id <= r->work.nodes.len; id++) {
+    const dt_node_t *node = &r->work.nodes.items[id - 1];
+    if (node->op == DT_OP_constant && node->attrs->index < n_constants)
+      n_constants = node->attrs->index;
+  }
+  while (r->site->traced && r->work.constants.len > n_constants) {
+    r->work.constants.len--;
+    r->trace.constant_values.len--;
+    dt_tensor_release(r->site->traced->constants.items[--r->site->traced->constants.len]);
+  }
+}
+
+void dt__rewriter_forget(dt_rewriter_t *r, uint32_t n) {
+  bool changed = r->changed;
+  forget_constants(r, n);
+  while (r->nodes.len > n + 1) {
+    erase(r, r->nodes.len - 1);
+    r->nodes.len--;
+  }
+  r->work.nodes.len = n;
+  r->changed = changed;
 }
 
 // ---- Begin and end ------------------------------------------------------------------------------
@@ -395,6 +438,10 @@ static dt_status_t begin(dt_rewriter_t *r, const dt_graph_t *graph) {
   if (!r->binders || !r->found || !DT_VEC_PUSH(arena, &r->nodes, (dt_rewrite_node_t){0}) ||
       !dt__rewriter_sync(r))
     return DT_NO_MEMORY();
+  for (uint32_t k = 0; k < graph->outputs.len; k++)
+    r->nodes.items[graph->outputs.items[k].id].n_results++;
+  for (uint32_t k = 0; k < graph->updates.len; k++)
+    r->nodes.items[graph->updates.items[k].value.id].n_results++;
   for (uint32_t k = 0; k < graph->nodes.len; k++)
     DT_TRY(dt__rewrite_learn_sizes(graph->env, &graph->nodes.items[k]));
   return r->trace.pass == DT_PASS_CONSTANTS ? adopt_constants(r) : NULL;
@@ -575,6 +622,26 @@ static dt_status_t run_tree(const dt_hook_t *hook, const dt_site_t *site, dt_are
   return NULL;
 }
 
+// All patterns of the point, in one walk.
+static dt_status_t run_patterns(const dt_hooks_t *hooks, const dt_site_t *site, dt_arena_t *arena,
+                                const dt_graph_t **out) {
+  static const char name[] = "patterns";
+  dt_pattern_t **list = DT_ARENA_ARRAY(arena, dt_pattern_t *, (size_t)hooks->n + 1);
+  dt_hook_t *hook = dt__arena_alloc(arena, sizeof(*hook) + sizeof(name));
+  if (!list || !hook)
+    return DT_NO_MEMORY();
+  dt_patterns_t patterns = {.patterns = list};
+  for (uint32_t k = 0; k < hooks->n; k++)
+    if (hooks->hooks[k]->point == site->point && hooks->hooks[k]->pattern)
+      list[patterns.n++] = hooks->hooks[k]->pattern;
+  if (!patterns.n)
+    return NULL;
+  hook->pass = dt__match_walk;
+  hook->closure = &patterns;
+  memcpy(hook->name, name, sizeof(name));
+  return run_tree(hook, site, arena, 0, *out, out);
+}
+
 dt_status_t dt__hook_run(const dt_hook_t *hook, const dt_site_t *site, dt_arena_t *arena,
                          const dt_graph_t *graph, const dt_graph_t **out) {
   return run_tree(hook, site, arena, 0, graph, out);
@@ -588,8 +655,10 @@ dt_status_t dt__hooks_run(const dt_hooks_t *hooks, const dt_site_t *site, dt_are
   DT_TRY(dt__hooks_enter(hooks, arena->watch));
   dt_status_t status = NULL;
   for (uint32_t k = 0; k < hooks->n && !status; k++)
-    if (hooks->hooks[k]->point == site->point)
+    if (hooks->hooks[k]->point == site->point && !hooks->hooks[k]->pattern)
       status = run_tree(hooks->hooks[k], site, arena, 0, *out, out);
+  if (!status)
+    status = run_patterns(hooks, site, arena, out);
   dt__hooks_leave(hooks);
   return status;
 }

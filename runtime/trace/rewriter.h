@@ -37,9 +37,10 @@ dt_status_t dt__hook_run(const dt_hook_t *hook, const dt_site_t *site, dt_arena_
                          const dt_graph_t *graph, const dt_graph_t **out) DT_MUST_USE;
 
 // ---- Between rewriter.c and rewriter_read.c -----------------------------------------------------
+// A use of a node, as an operand of another one.
 typedef struct dt_node_use_t {
   uint32_t user; // node
-  struct dt_node_use_t *next;
+  struct dt_node_use_t *prev, *next;
 } dt_node_use_t;
 
 // What the rewriter knows of a node, besides the node.
@@ -47,8 +48,10 @@ typedef struct dt_rewrite_node_t {
   uint32_t prev, next; // in order; 0: none
   uint32_t stamp;      // of the last walk that came here
   bool erased;
-  bool own_inputs;     // the array of operands is the rewriter's own
-  dt_node_use_t *uses; // one for each operand that it is
+  bool own_inputs;         // the array of operands is the rewriter's own
+  uint32_t n_results;      // results and updates of the graph that it is
+  dt_node_use_t *uses;     // one for each operand that it is
+  dt_node_use_t *operands; // by operand of its own: its use of that
 } dt_rewrite_node_t;
 
 struct dt_rewriter {
@@ -63,6 +66,7 @@ struct dt_rewriter {
   dt_graph_t work;
   bool changed;
   bool read_only;
+  bool held;                       // a pattern's check or replacement looks at it: no changes
   DT_VEC(dt_rewrite_node_t) nodes; // by id; [0] is the list's end on both sides
   uint32_t at;                     // in front of which builders put nodes; 0: at the end
   uint32_t stamp;
@@ -82,6 +86,16 @@ dt_status_t dt__rewriter_find(dt_rewriter_t *r, dt_value_t value, const char *wh
                               uint32_t *out) DT_MUST_USE;
 // What of a node of the trace's graph needs no rewriter: all but users and outputs.
 void dt__node_info(const dt_trace_t *trace, const dt_node_t *node, dt_node_info_t *out);
+// ---- For patterns -------------------------------------------------------------------------------
+// Takes away all nodes behind the first n, which nothing else uses, and constants made with them.
+void dt__rewriter_forget(dt_rewriter_t *r, uint32_t n);
+// DT_E_DTYPE, DT_E_SHAPE where `made` cannot stand where `old` does.
+dt_status_t dt__rewriter_check_same(dt_rewriter_t *r, uint32_t old, uint32_t made) DT_MUST_USE;
+// dt_rewriter_replace of nodes that were checked. `quick`: no node that `made` needs uses `old`.
+dt_status_t dt__rewriter_redirect(dt_rewriter_t *r, uint32_t old, uint32_t made,
+                                  bool quick) DT_MUST_USE;
+// Erases a node where that can be done.
+void dt__rewriter_drop(dt_rewriter_t *r, uint32_t id);
 // "%7 (add, model.c:41)".
 void dt__rewriter_label(const dt_rewriter_t *r, uint32_t id, dt_text_t *out);
 

@@ -102,15 +102,6 @@ static uint32_t count_uses(const dt_rewriter_t *r, uint32_t id) {
   return n;
 }
 
-static uint32_t count_results(const dt_rewriter_t *r, uint32_t id) {
-  uint32_t n = 0;
-  for (uint32_t k = 0; k < r->work.outputs.len; k++)
-    n += r->work.outputs.items[k].id == id;
-  for (uint32_t k = 0; k < r->work.updates.len; k++)
-    n += r->work.updates.items[k].value.id == id;
-  return n;
-}
-
 // Sizes as the trace's functions get them.
 static dt_sym_t told(const dt_trace_t *trace, dt_sym_t e) {
   return (dt_sym_t){.id = e.id ? trace->tag << DT_TRACE_TAG_SHIFT | e.id : 0};
@@ -149,7 +140,7 @@ dt_status_t dt_rewriter_node(dt_rewriter_t *r, dt_value_t value, dt_node_info_t 
   DT_TRY(dt__rewriter_find(r, value, "the node", &id));
   dt__node_info(&r->trace, &r->work.nodes.items[id - 1], &all);
   all.n_users = count_uses(r, id);
-  all.n_outputs = count_results(r, id);
+  all.n_outputs = r->nodes.items[id].n_results;
   DT_RESULT_GIVE(dt_node_info_t, info, &all);
   return NULL;
 }

@@ -351,6 +351,71 @@ static void use_pass(const void *given, bool later) {
   printf("  closures freed %d\n", closures_freed);
 }
 
+// ---- Patterns -------------------------------------------------------------------------------------
+
+static dt_status_t sum_of_one(dt_trace_t *trace, const dt_value_t *in, dt_value_t *out,
+                              void *closure) {
+  (void)closure;
+  out[0] = dt_add(trace, in[0], in[0]);
+  return NULL;
+}
+
+static dt_status_t thrice(dt_match_t *match, dt_trace_t *trace, const dt_value_t *in,
+                          dt_value_t *out, void *closure) {
+  (void)closure;
+  printf("  x is %s\n", dt_match_node(match, "x").id ? "there" : "missing");
+  out[0] = dt_mul(trace, in[0], dt_scalar(trace, DT_F32, 3));
+  return NULL;
+}
+
+static void require_pattern(void *given) {
+  static const dt_wildcard_t wildcards[1] = {{.name = "x"}};
+  dt_pattern_options_t *options = given;
+  options->name = "pattern";
+  options->n_wildcards = options->n_outputs = 1;
+  options->wildcards = wildcards;
+}
+
+static void fill_pattern(void *given) {
+  static const dt_dim_decl_t dims[2] = {{.name = "rows"}, {.is_static = true, .value = 3}};
+  static const dt_wildcard_t wildcards[1] = {
+      {.name = "x", .dtype = DT_F32, .ranked = true, .rank = 2, .dims = dims}};
+  dt_pattern_options_t *options = given;
+  options->priority = -3;
+  options->identity = "thrice";
+  options->point = DT_POINT_TRACED;
+  options->wildcards = wildcards;
+  options->wildcard_size = sizeof wildcards[0];
+  options->dim_size = sizeof dims[0];
+  options->on_demand = true;
+  options->shared = true;
+  options->closure_free = closure_free;
+}
+
+static void fuse_pattern(void *given) { ((dt_pattern_options_t *)given)->point = DT_POINT_FUSED; }
+
+// Functions that name it, and that do not.
+static void use_pattern(const void *given, bool later) {
+  dt_pattern_t *pattern = NULL;
+  closures_freed = 0;
+  if (!later_told("dt_pattern_create",
+                  dt_pattern_create(sum_of_one, thrice, NULL, NULL, given, &pattern), later))
+    return;
+  must(dt_runtime_add_pattern(place.runtime, pattern));
+  for (int named = 0; named < 2; named++) {
+    dt_function_t *function = NULL;
+    dt_function_options_t options = one_matrix();
+    options.passes = named ? "pattern" : NULL;
+    must(dt_function_create(place.runtime, doubled, NULL, &options, &function));
+    call_rows(function, 2, NULL);
+    dt_function_release(function);
+  }
+  must(dt_runtime_remove_pass(place.runtime, "pattern"));
+  printf("  replaced %d\n", (int)dt_pattern_count(pattern));
+  dt_pattern_release(pattern);
+  printf("  closures freed %d\n", closures_freed);
+}
+
 // ---- Files ----------------------------------------------------------------------------------------
 
 static void fill_onnx(void *given) {
@@ -471,6 +536,8 @@ static const row_t rows[] = {
     ROW(dt_call_options_t, "cancelled", true, NULL, cancel_call, use_call),
     ROW(dt_pass_options_t, "filled", false, require_pass, fill_pass, use_pass),
     ROW(dt_pass_options_t, "misnamed", false, require_pass, unname_pass, use_pass),
+    ROW(dt_pattern_options_t, "filled", false, require_pattern, fill_pattern, use_pattern),
+    ROW(dt_pattern_options_t, "of kernels", false, require_pattern, fuse_pattern, use_pattern),
     ROW(dt_onnx_options_t, "filled", true, NULL, fill_onnx, use_onnx),
     ROW(dt_onnx_options_t, "of one node", true, NULL, starve_onnx, use_onnx),
     ROW(dt_onnx_options_t, "cancelled", true, NULL, cancel_onnx, use_onnx),

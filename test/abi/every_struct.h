@@ -11,6 +11,7 @@
 #include "ductile/ir.h"
 #include "ductile/onnx.h"
 #include "ductile/pass.h"
+#include "ductile/pattern.h"
 #include "ductile/safetensors.h"
 
 #include <stddef.h>

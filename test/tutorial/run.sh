@@ -12,6 +12,6 @@ if [[ $code -eq 77 ]]; then
   cat "$work/out"
   exit 77
 fi
-sed -E 's/[0-9.]+ ms/N ms/; s,[^ (]*examples/tutorial/,examples/tutorial/,g' "$work/out" >"$work/got"
+sed -E 's/[0-9.]+ ms/N ms/; s,[^ (]*examples/(tutorial|passes)/,examples/\1/,g' "$work/out" >"$work/got"
 diff -u "$2" "$work/got"
 [[ $code -eq 0 ]]

@@ -9,6 +9,7 @@
 #include "ductile/experimental.h"
 #include "ductile/onnx.h"
 #include "ductile/pass.h"
+#include "ductile/pattern.h"
 #include "ductile/safetensors.h"
 #include "test/unit/frontends/onnx_text.h"
 
@@ -192,6 +193,21 @@ static dt_status_t use_dt_op_device_kernel_t(void *given) {
   return use_dt_op_options_t((void *)(uintptr_t)&op);
 }
 
+static dt_status_t keep(dt_match_t *match, dt_trace_t *trace, const dt_value_t *in, dt_value_t *out,
+                        void *closure) {
+  (void)match;
+  return negate(trace, in, out, closure);
+}
+
+static const dt_wildcard_t wildcard = {.name = "x"};
+
+static dt_status_t use_dt_pattern_options_t(void *given) {
+  dt_pattern_t *pattern = NULL;
+  dt_status_t status = dt_pattern_create(negate, keep, NULL, NULL, given, &pattern);
+  dt_pattern_release(pattern);
+  return status;
+}
+
 // ---- The rows -----------------------------------------------------------------------------------
 
 typedef struct row_t {
@@ -238,6 +254,12 @@ static void fill(const row_t *row, void *given) {
     kernel->entry = "entry";
     kernel->text = "text";
     kernel->threads = 32;
+  }
+  if (row->use == use_dt_pattern_options_t) {
+    dt_pattern_options_t *options = given;
+    options->name = "look";
+    options->n_wildcards = options->n_outputs = 1;
+    options->wildcards = &wildcard;
   }
   if (row->use == use_dt_runtime_options_t)
     ((dt_runtime_options_t *)given)->threads = 1;
@@ -333,6 +355,10 @@ typedef struct later_input_t {
   dt_input_decl_t known;
   uint64_t later[8];
 } later_input_t;
+typedef struct later_wildcard_t {
+  dt_wildcard_t known;
+  uint64_t later[8];
+} later_wildcard_t;
 
 static dt_status_t add(dt_trace_t *trace, const dt_value_t *in, dt_value_t *out, void *closure) {
   (void)closure;
@@ -352,6 +378,37 @@ static dt_status_t make_sum(const void *inputs, uint32_t input_size, uint32_t di
                                          .dim_size = dim_size,
                                          .answer = DT_ANSWER_EVALUATOR};
   return dt_function_create(runtime, add, NULL, &options, out);
+}
+
+static dt_status_t keep_sum(dt_match_t *match, dt_trace_t *trace, const dt_value_t *in,
+                            dt_value_t *out, void *closure) {
+  (void)match;
+  return add(trace, in, out, closure);
+}
+
+static void wildcards_are_as_large_as_said(void **state) {
+  (void)state;
+  later_dim_t dims[2] = {{.known = {.name = "n"}}, {.known = {.is_static = true, .value = 3}}};
+  later_wildcard_t wildcards[2] = {
+      {.known = {.name = "x", .ranked = true, .rank = 2, .dims = &dims[0].known}},
+      {.known = {.name = "y", .same_dtype = "x"}}};
+  dt_pattern_options_t options = {.struct_size = sizeof(options),
+                                  .name = "sum",
+                                  .n_wildcards = 2,
+                                  .n_outputs = 1,
+                                  .wildcard_size = sizeof(wildcards[0]),
+                                  .dim_size = sizeof(dims[0]),
+                                  .wildcards = &wildcards[0].known};
+  dt_pattern_t *pattern = NULL;
+  assert_null(dt_pattern_create(add, keep_sum, NULL, NULL, &options, &pattern));
+  dt_pattern_release(pattern);
+  dims[1].later[7] = 1;
+  expect_told(dt_pattern_create(add, keep_sum, NULL, NULL, &options, &pattern), DT_E_UNSUPPORTED,
+              "dt_dim_decl_t");
+  dims[1].later[7] = 0;
+  wildcards[1].later[0] = 1;
+  expect_told(dt_pattern_create(add, keep_sum, NULL, NULL, &options, &pattern), DT_E_UNSUPPORTED,
+              "dt_wildcard_t");
 }
 
 static void elements_are_as_large_as_said(void **state) {
@@ -402,4 +459,4 @@ static int teardown(void **state) {
 
 RUN_TESTS_WITH(setup, teardown, TEST(older_structs_are_taken), TEST(shorter_options_are_refused),
                TEST(newer_structs_are_taken_while_zero), TEST(results_end_where_the_caller_says),
-               TEST(elements_are_as_large_as_said))
+               TEST(elements_are_as_large_as_said), TEST(wildcards_are_as_large_as_said))

@@ -8,6 +8,7 @@
 #include "ductile/experimental.h"
 #include "ductile/onnx.h"
 #include "ductile/pass.h"
+#include "ductile/pattern.h"
 #include "ductile/safetensors.h"
 
 typedef struct row_t {

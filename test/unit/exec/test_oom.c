@@ -3,6 +3,7 @@
 // DT_E_NO_MEMORY, nothing leaks (the sanitizer build tells), and what survived works afterwards.
 #include "test/support/subjects.h"
 
+#include "ductile/pattern.h"
 #include "runtime/base/memory.h"
 
 #define MOST_ALLOCATIONS 20000
@@ -181,5 +182,94 @@ static void test_segments(void **state) {
   dt_tensor_release(x);
 }
 
+// A pattern is made, matches once and nearly once, and explains itself.
+static dt_status_t pair(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  (void)closure;
+  out[0] = dt_add(t, in[0], in[1]);
+  out[1] = dt_mul(t, out[0], dt_sigmoid(t, out[0]));
+  return NULL;
+}
+static dt_status_t put_pair(dt_match_t *m, dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
+                            void *closure) {
+  (void)m;
+  (void)closure;
+  out[0] = dt_add(t, in[1], in[0]);
+  out[1] = dt_silu(t, out[0]);
+  return NULL;
+}
+static dt_status_t gated(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  dt_value_t both[2];
+  (void)pair(t, (const dt_value_t[]){in[0], dt_scalar(t, DT_F32, 1)}, both, closure);
+  out[0] = dt_add(t, both[0], dt_exp(t, both[1]));
+  return NULL;
+}
+
+static dt_status_t use_pattern(dt_runtime_t *runtime, dt_pattern_t *pattern, dt_tensor_t *x) {
+  static const dt_input_decl_t input = {.name = "x", .dtype = DT_F32, .rank = 1};
+  static const subject_t subject = {"gated", gated, 1, 1, &input};
+  const sequence_t sequence = {.subject = &subject, .answer = DT_ANSWER_EVALUATOR};
+  dt_session_t *session = NULL;
+  dt_function_t *function = NULL;
+  dt_tensor_t *out = NULL;
+  char *text = NULL;
+  dt_status_t status = dt_runtime_add_pattern(runtime, pattern);
+  if (!status)
+    status = dt_session_create(runtime, NULL, &session);
+  if (!status)
+    status = create_function(&sequence, runtime, &function);
+  if (!status)
+    status = dt_call(session, function, &x, 1, &out, 1, NULL);
+  if (!status)
+    status = dt_pattern_explain_function(pattern, function, &x, 1, &text);
+  dt_text_free(text);
+  RELEASE(out);
+  dt_function_release(function);
+  dt_session_destroy(session);
+  return status;
+}
+
+static dt_status_t make_and_use_pattern(dt_tensor_t *x) {
+  static const dt_dim_decl_t dim = {.name = "n"};
+  static const dt_wildcard_t wildcards[] = {{.name = "a", .ranked = true, .rank = 1, .dims = &dim},
+                                            {.name = "b", .same_dtype = "a"}};
+  const dt_pattern_options_t options = {.struct_size = sizeof(options),
+                                        .name = "pair",
+                                        .point = DT_POINT_TRACED,
+                                        .n_wildcards = 2,
+                                        .n_outputs = 2,
+                                        .wildcard_size = sizeof(wildcards[0]),
+                                        .dim_size = sizeof(dim),
+                                        .wildcards = wildcards};
+  const dt_runtime_options_t one = {.threads = 1, .compile_threads = 1};
+  dt_runtime_t *runtime = NULL;
+  dt_pattern_t *pattern = NULL;
+  dt_status_t status = dt_runtime_create(&one, &runtime);
+  if (!status)
+    status = dt_pattern_create(pair, put_pair, NULL, NULL, &options, &pattern);
+  if (!status)
+    status = use_pattern(runtime, pattern, x);
+  if (!status)
+    assert_int_equal(dt_pattern_count(pattern), 1);
+  dt_pattern_release(pattern);
+  dt_runtime_release(runtime);
+  return status;
+}
+
+static void test_patterns(void **state) {
+  (void)state;
+  dt_tensor_t *x = tensor_full(2, 1, SIZES(3));
+  uint64_t counted = UINT64_MAX;
+  for (uint64_t n = 1; counted >= n && n < MOST_ALLOCATIONS; n++) {
+    (void)dt__heap_fail_at(n, false);
+    dt_status_t status = make_and_use_pattern(x);
+    counted = dt__heap_fail_at(0, false);
+    if (status)
+      expect_code(status, DT_E_NO_MEMORY);
+  }
+  print_message("patterns: %llu allocations\n", (unsigned long long)counted);
+  assert_true(counted > 50 && counted < MOST_ALLOCATIONS);
+  RELEASE(x);
+}
+
 RUN_TESTS(TEST(test_runtime), TEST(test_softmax), TEST(test_constants), TEST(test_control),
-          TEST(test_mlp), TEST(test_segments))
+          TEST(test_mlp), TEST(test_segments), TEST(test_patterns))
