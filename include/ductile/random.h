@@ -4,7 +4,7 @@
 //
 // There is no hidden state. A number depends on the seed, the offset and the element's index in the
 // result alone. So a call with the same seed and offset gives the same numbers, for any number of
-// threads, on CPUs and GPUs, inside CUDA graphs, and however the program is fused or cut.
+// threads, on every device, launched or replayed, and however the program is fused or cut.
 //
 // Seeds and offsets are values: an integer input, or a literal by dt_scalar. Both are integers of
 // any width; signed ones are extended by their sign to 64 bits. They have rank 0, or sizes that
@@ -71,8 +71,9 @@ DT_API dt_value_t dt_random_permutation(dt_trace_t *trace, dt_value_t seed, dt_v
 // else in f32) is below p. The probability is exact to 2^-53 or 2^-24. Where p is NaN: false.
 DT_API dt_value_t dt_bernoulli(dt_trace_t *trace, dt_value_t seed, dt_value_t offset, dt_value_t p);
 // x with each element dropped (0) with probability `ratio`, the others times 1 / (1 - ratio), so
-// that the mean stays. x is a float. `ratio` is a float of rank 0, taken into [0, 1], of x's dtype
-// or another; where it is NaN everything is dropped. *out_mask (NULL: not wanted) receives whether an element is kept, as bool.
+// that the mean stays. x is a float. `ratio` is a float of rank 0, of x's dtype or another. It is
+// taken into [0, 1]; where it is NaN everything is dropped. *out_mask (NULL: not wanted) receives
+// whether an element is kept, as bool.
 DT_API dt_value_t dt_dropout(dt_trace_t *trace, dt_value_t seed, dt_value_t offset, dt_value_t x,
                              dt_value_t ratio, dt_value_t *out_mask);
 
