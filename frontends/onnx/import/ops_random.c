@@ -128,10 +128,10 @@ static void put_normal(dt_imp_node_t *n, const shape_t *shape) {
   put_scaled(n, x, scale, mean, shape->dtype);
 }
 
-#define DRAW(name, read, put)                                                                      \
+#define DRAW(name, size, put)                                                                      \
   void dt__imp_make_##name(dt_imp_node_t *n) {                                                     \
     shape_t shape;                                                                                 \
-    if (read(n, &shape))                                                                           \
+    if (size(n, &shape))                                                                           \
       put(n, &shape);                                                                              \
   }
 DRAW(RandomUniform, shape_of, put_uniform)

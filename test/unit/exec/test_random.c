@@ -13,7 +13,7 @@
 #include <string.h>
 
 // ---- The program ----------------------------------------------------------------------------------
-// f(x f32[rows, width], seed, offset, p f32, low i32, high i32). Each draw has an offset of its own.
+// f(x f32[rows, width], seed, offset, p f32, low i32, high i32). Each draw has an own offset.
 enum {
   BITS,
   UNIFORM,
