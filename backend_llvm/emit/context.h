@@ -167,6 +167,8 @@ LLVMValueRef dt__emit_search(dt_emit_t *m, const dt_search_t *search, LLVMValueR
 // `dtype` is that of the operands (of the second and third for where); scalars or vectors alike.
 LLVMValueRef dt__emit_scalar_op(dt_emit_t *m, dt_scalar_op_t op, dt_dtype_t dtype,
                                 LLVMValueRef *args);
+// Of seed, offset and index (philox.c).
+LLVMValueRef dt__emit_philox(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *args);
 LLVMValueRef dt__emit_cast(dt_emit_t *m, dt_dtype_t from, dt_dtype_t to, LLVMValueRef value);
 // Division by something that stays the same over many dividends: what is made of the divisor once,
 // and the quotient from it, within one unit in the last place (scalar.c says how).

@@ -545,6 +545,10 @@ static LLVMValueRef op_shift_right(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef 
   return pick(m, inside, LLVMBuildLShr(m->b, a[0], by, ""), zero_like(a[1]));
 }
 
+static LLVMValueRef op_philox(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *a) {
+  return dt__emit_philox(m, dtype, a);
+}
+
 static LLVMValueRef op_where(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *a) {
   (void)dtype;
   return pick(m, a[0], a[1], a[2]);

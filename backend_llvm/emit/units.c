@@ -19,6 +19,8 @@
 #define UNIT_COST 600   // below this a unit of its own costs more than it saves
 #define ENTRY_COST 1200 // above this an entry of several codes keeps the others waiting for it
 
+#define PHILOX_INSTS 90 // ten rounds, written out
+
 // What the schedules of an entry have in common: threads of a block, and how many registers a
 // thread may have.
 typedef struct class_t {
@@ -74,6 +76,8 @@ static void print_key(const dt_kernel_t *kernel, const dt_schedule_t *s, dt_text
 static uint64_t inst_cost(const dt_inst_t *inst) {
   if (inst->kind != DT_INST_SCALAR)
     return inst->kind == DT_INST_CONST ? 1 : 3;
+  if (inst->op == DT_SCALAR_philox)
+    return PHILOX_INSTS;
   return dt__scalar_info(inst->op)->domain == 'F' ? 20 : 2;
 }
 
@@ -100,6 +104,8 @@ static uint64_t inst_work(const dt_inst_t *inst) {
   case DT_INST_INDEX:
     return inst->dtype == DT_BOOL ? 25 : 4;
   case DT_INST_SCALAR:
+    if (inst->op == DT_SCALAR_philox)
+      return PHILOX_INSTS;
     return dt__scalar_info(inst->op)->domain == 'F' ? 40 : 3;
   case DT_INST_SEARCH:
     return 40;

@@ -114,6 +114,12 @@ typedef struct dt_onnx_function_options_t {
   // worked out later, by calls and dt_function_prepare, which have deadlines of their own.
   int64_t deadline_ns;
   const dt_cancel_t *cancel;
+  // Random numbers of nodes that have no seed of their own come of this number, the same in each
+  // call; 0 is a seed like any other. docs/onnx.md says which numbers each node draws.
+  uint64_t seed;
+  // true: each call gives the seed. The function has one more input behind the model's, an i64 of
+  // rank 0 named "seed", whether or not a node draws. `seed` must then be 0.
+  bool seed_input;
 } dt_onnx_function_options_t;
 
 // Makes a function of the model. Its inputs are dt_onnx_input_name's, its outputs

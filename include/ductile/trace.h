@@ -11,6 +11,7 @@
 #ifndef DUCTILE_TRACE_H
 #define DUCTILE_TRACE_H
 
+#include "ductile/random.h"
 #include "ductile/tensor.h"
 #include "ductile/trace_index.h"
 #include "ductile/trace_windows.h"

@@ -6,6 +6,7 @@
 // Operands are in range of their dtype.
 #include "lower/graph/scalar.h"
 
+#include "lower/graph/philox.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/half.h"
 
@@ -252,6 +253,29 @@ static dt_scalar_t scalar_shift_right(dt_dtype_t dtype, const dt_scalar_t *a) {
   if (is_unsigned(dtype))
     return whole(by < width ? (int64_t)((uint64_t)a[0].i >> by) : 0);
   return whole(a[0].i >> (by < width ? by : width - 1));
+}
+
+// ---- Random bits --------------------------------------------------------------------------------
+void dt__philox(uint64_t seed, uint64_t offset, uint64_t index, uint32_t out[4]) {
+  uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
+  uint32_t c[4] = {(uint32_t)index, (uint32_t)(index >> 32), (uint32_t)offset,
+                   (uint32_t)(offset >> 32)};
+  for (uint32_t round = 0; round < DT_PHILOX_ROUNDS; round++) {
+    uint64_t p0 = (uint64_t)DT_PHILOX_M0 * c[0], p1 = (uint64_t)DT_PHILOX_M1 * c[2];
+    c[0] = (uint32_t)(p1 >> 32) ^ c[1] ^ k0;
+    c[1] = (uint32_t)p1;
+    c[2] = (uint32_t)(p0 >> 32) ^ c[3] ^ k1;
+    c[3] = (uint32_t)p0;
+    k0 += DT_PHILOX_W0;
+    k1 += DT_PHILOX_W1;
+  }
+  memcpy(out, c, sizeof(c));
+}
+
+static dt_scalar_t scalar_philox(dt_dtype_t dtype, const dt_scalar_t *a) {
+  uint32_t words[4];
+  dt__philox((uint64_t)a[0].i, (uint64_t)a[1].i, (uint64_t)a[2].i, words);
+  return wrap(dtype, (uint64_t)words[1] << 32 | words[0]);
 }
 
 static dt_scalar_t scalar_where(dt_dtype_t dtype, const dt_scalar_t *a) {

@@ -466,6 +466,7 @@ static void fill_onnx_function(void *given) {
   options->n_dims = 2;
   options->dim_size = sizeof dims[0];
   options->names_are_hints = true;
+  options->seed = 7;
   options->function = &function;
   options->deadline_ns = FAR;
   options->cancel = &never;

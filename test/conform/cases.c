@@ -21,6 +21,7 @@
 #include "lower/graph/ops.def"
 
 MAKE(where, dt_where(t, x[0], x[1], x[2]))
+MAKE(philox, dt_philox(t, x[0], x[1], x[2]))
 MAKE(cast_f16, dt_cast(t, x[0], DT_F16))
 MAKE(cast_bf16, dt_cast(t, x[0], DT_BF16))
 MAKE(cast_f32, dt_cast(t, x[0], DT_F32))
@@ -311,6 +312,15 @@ const case_t cases[] = {
      {{DT_BOOL, FILL_ANY, 1, {DIM_N}}, ANY(2, MN), ANY(2, DIM_M, 1)},
      false,
      make_where},
+    {"binary", "philox", "", T_INT, 3, {ANY(2, MN), ANY(2, MN), ANY(2, MN)}, false, make_philox},
+    {"binary",
+     "philox",
+     "keys",
+     T_INT,
+     3,
+     {ANY(0, 0), ANY(2, DIM_M, 1), ANY(2, MN)},
+     false,
+     make_philox},
     {"reduce", "argmax", "rows", T_NUMBER, 1, {ANY(2, MN)}, false, make_argmax_rows},
     {"reduce", "argmax", "columns", T_NUMBER, 1, {ANY(2, MN)}, false, make_argmax_columns},
     {"reduce", "argmin", "rows", T_NUMBER, 1, {ANY(2, MN)}, false, make_argmin_rows},

@@ -38,7 +38,7 @@ mapfile -t readers < <(printf '%s\n' fuse/*.c | grep -vxF fuse/target.c)
   cells random RG_OP test/conform/graphs/random_ops.def
   tr -d '"' <runtime/base/dtypes.def | cells dtype DTYPE -
   # Builders: prototypes, definitions, line macros.
-  words proto '\<dt_[a-z0-9_]+\(dt_trace_t \*' include/ductile/trace*.h | sed 's/(.*//'
+  words proto '\<dt_[a-z0-9_]+\(dt_trace_t \*' include/ductile/trace*.h include/ductile/random.h | sed 's/(.*//'
   words defined '^[a-z].*\<dt_[a-z0-9_]+\(dt_trace_t \*' runtime/trace/*.c |
     sed -E 's/\t.*\<(dt_[a-z0-9_]+)\(.*/\t\1/'
   words line '^#define dt_[a-z0-9_]+\(trace' include/ductile/trace_lines.h |

@@ -16,6 +16,11 @@ static dt_status_t read_options(const dt_onnx_function_options_t *options,
   if (function.n_inputs || function.inputs || function.n_outputs || function.closure_free)
     return DT_FAIL(DT_E_ARGUMENT, "onnx function options: n_inputs, inputs, n_outputs and "
                                   "closure_free are the model's to say; expected 0 and NULL");
+  if (out->seed_input && out->seed)
+    return DT_FAIL(DT_E_ARGUMENT,
+                   "onnx function options: seed is %llu, and calls give it "
+                   "(seed_input); expected 0",
+                   (unsigned long long)out->seed);
   if (out->n_dims > 0 && !out->dims)
     return DT_FAIL(DT_E_ARGUMENT, "onnx function options: dims is NULL");
   return NULL;
@@ -87,10 +92,25 @@ static dt_status_t prepare(dt_imp_model_t *model, const dt_onnx_function_options
   return dt__imp_read_constants(model);
 }
 
+// The declarations, and one of the seed where calls give it.
+static dt_status_t add_seed(dt_imp_model_t *model, dt_onnx_decls_t *decls) {
+  if (!model->seed_input)
+    return NULL;
+  dt_input_decl_t *items = DT_ARENA_ARRAY(&model->arena, dt_input_decl_t, decls->len + 1);
+  if (!items)
+    return DT_NO_MEMORY();
+  if (decls->len)
+    memcpy(items, decls->items, decls->len * sizeof(*items));
+  items[decls->len++] = (dt_input_decl_t){.name = "seed", .dtype = DT_I64};
+  decls->items = items;
+  return NULL;
+}
+
 static dt_status_t make(dt_runtime_t *runtime, dt_imp_model_t *model,
                         const dt_onnx_function_options_t *options, dt_function_t **out) {
   dt_onnx_decls_t decls = {0};
   DT_TRY(prepare(model, options, &decls));
+  DT_TRY(add_seed(model, &decls));
   dt_function_options_t about;
   DT_TRY(DT_OPTIONS_TAKE(dt_function_options_t, &about, options->function));
   const dt_onnx_str_t *name = &model->file->model.graph->name;
@@ -126,6 +146,8 @@ dt_status_t dt_onnx_function_create(dt_runtime_t *runtime, dt_onnx_t *model,
   dt__onnx_retain(model);
   made->file = model;
   made->runtime = runtime;
+  made->seed = all.seed;
+  made->seed_input = all.seed_input;
   dt_control_t control;
   dt_onnx_pace_t pace = {0};
   if (dt__control_is_wanted(all.deadline_ns, all.cancel)) {

@@ -132,6 +132,9 @@ void *dt__imp_alloc(dt_imp_node_t *n, size_t count, size_t bytes);
 // dt__imp_enter_body and dt__imp_leave_body.
 bool dt__imp_run_graph(dt_imp_node_t *n, const dt_onnx_graph_t *graph, uint32_t n_in,
                        const dt_imp_val_t *const *in, const dt_imp_val_t **out);
+// The same as a trip of a loop, of this index (i64, rank 0): random numbers are each trip's own.
+bool dt__imp_run_trip(dt_imp_node_t *n, dt_value_t index, const dt_onnx_graph_t *graph,
+                      uint32_t n_in, const dt_imp_val_t *const *in, const dt_imp_val_t **out);
 void dt__imp_enter_body(dt_imp_node_t *n);
 void dt__imp_leave_body(dt_imp_node_t *n);
 // ---- The table --------------------------------------------------------------------------------------

@@ -224,7 +224,8 @@ typedef struct trips_t {
 static bool one_trip(dt_imp_node_t *n, trips_t *s) {
   const loop_t *loop = s->loop;
   s->in[0] = number_val(n, DT_I64, declared_rank(loop->graph, 0), dt_sym_const(n->t, s->done));
-  if (!dt__imp_run_graph(n, loop->graph, loop->graph->input.len, s->in, s->out))
+  dt_value_t index = dt_scalar(n->t, DT_I64, (double)s->done);
+  if (!dt__imp_run_trip(n, index, loop->graph, loop->graph->input.len, s->in, s->out))
     return false;
   for (uint32_t k = 0; k < loop->n_rows && !dt__imp_failed(n); k++)
     s->rows[k * s->most + s->done] =
@@ -317,7 +318,7 @@ static void loop_body(dt_imp_node_t *n, void *user, dt_imp_trip_t *trip) {
   in[1] = number_val(n, DT_BOOL, declared_rank(graph, 1), dt_sym_const(n->t, 1));
   for (uint32_t k = 0; k < loop->n_state; k++)
     in[2 + k] = dt__imp_val_of(n, trip->state[k]);
-  if (dt__imp_failed(n) || !dt__imp_run_graph(n, graph, graph->input.len, in, out))
+  if (dt__imp_failed(n) || !dt__imp_run_trip(n, trip->index, graph, graph->input.len, in, out))
     return;
   trip->more = as_rank_0(n, dt__imp_val_tensor(n, out[0]), DT_BOOL);
   for (uint32_t k = 0; k < loop->n_state; k++)
@@ -435,7 +436,7 @@ static void scan_body(dt_imp_node_t *n, void *user, dt_imp_trip_t *trip) {
                                             : dt__imp_loop_row(n, trip, scan->in[k], scan->axes[s],
                                                                scan->reversed[s], scan->length));
   }
-  if (dt__imp_failed(n) || !dt__imp_run_graph(n, scan->graph, n_in, in, out))
+  if (dt__imp_failed(n) || !dt__imp_run_trip(n, trip->index, scan->graph, n_in, in, out))
     return;
   for (uint32_t k = 0; k < scan->n_state; k++)
     trip->next[k] = dt__imp_val_tensor(n, out[k]);

@@ -180,30 +180,3 @@ void dt__imp_make_BitCast(dt_imp_node_t *n) {
   else
     dt__imp_out_as(n, 0, dt__imp_in(n, 0), to);
 }
-
-// ---- Dropout ----------------------------------------------------------------------------------------
-// Whether nothing is dropped: not in training, or a ratio that is a literal 0.
-static bool keeps_all(dt_imp_node_t *n) {
-  dt_imp_reals_t ratio;
-  dt_sym_t still = dt_sym_not(n->t, dt__imp_sym(n, 2, 0));
-  bool known = false;
-  if (dt_sym_known(n->t, still, &known) ? known : dt_sym_guard_or(n->t, still, false))
-    return true;
-  return dt__imp_reals(n, 1, &ratio) && ratio.len == 1 && ratio.items[0] == 0;
-}
-
-void dt__imp_make_Dropout(dt_imp_node_t *n) {
-  dt_value_t x = dt__imp_in(n, 0);
-  dt_sym_t sizes[DT_MAX_RANK];
-  uint32_t rank = dt__imp_rank(n, 0);
-  if (!keeps_all(n))
-    dt__imp_fail(n, DT_E_UNSUPPORTED,
-                 "training, where elements are dropped at random: give false for training_mode");
-  dt__imp_out_val(n, 0, dt__imp_val(n, 0));
-  if (!dt__imp_wants(n, 1) || dt__imp_failed(n))
-    return;
-  for (uint32_t k = 0; k < rank; k++)
-    sizes[k] = dt_dim(n->t, x, (int32_t)k);
-  dt_dtype_t mask = n->opset < 10 ? dt__imp_dtype(n, 0) : DT_BOOL;
-  dt__imp_out(n, 1, dt_full(n->t, mask, 1, rank, sizes));
-}

@@ -199,7 +199,8 @@ void dt__imp_make_SequenceMap(dt_imp_node_t *n) {
   if (!in || !out || !all)
     return;
   for (uint32_t i = 0; i < len; i++) {
-    if (!element_inputs(n, len, i, in) || !dt__imp_run_graph(n, graph, n_in, in, out))
+    dt_value_t index = dt_scalar(n->t, DT_I64, i);
+    if (!element_inputs(n, len, i, in) || !dt__imp_run_trip(n, index, graph, n_in, in, out))
       return;
     for (uint32_t k = 0; k < n_out; k++)
       all[(size_t)k * len + i] = out[k];

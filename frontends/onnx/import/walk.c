@@ -93,6 +93,22 @@ static bool run_op(dt_imp_node_t *n) {
   return !dt__imp_failed(n);
 }
 
+// FNV-1a over the name of the first output, after what stands around the node. It is part of what
+// random numbers are (docs/onnx.md), so it stays as it is.
+static uint64_t place_in(uint64_t around, const dt_onnx_node_t *node) {
+  const uint64_t prime = 0x100000001b3;
+  uint64_t hash = around ? around : 0xcbf29ce484222325;
+  uint32_t first = 0;
+  while (first < node->output.len && node->output.items[first].text.len == 0)
+    first++;
+  if (first == node->output.len)
+    return hash;
+  const dt_onnx_str_t name = node->output.items[first].text;
+  for (size_t k = 0; k < name.len; k++)
+    hash = (hash ^ (unsigned char)name.at[k]) * prime;
+  return hash * prime; // as if a 0 ended the name
+}
+
 static bool run_node(dt_imp_t *imp, const dt_imp_frame_t *frame, const dt_onnx_node_t *node,
                      uint32_t index) {
   dt_imp_node_t n = {.t = imp->t,
@@ -114,7 +130,11 @@ static bool run_node(dt_imp_t *imp, const dt_imp_frame_t *frame, const dt_onnx_n
   for (uint32_t k = 0; k < node->output.len; k++)
     if (node->output.items[k].id && !dt__imp_set(imp, node->output.items[k].id, NULL))
       return false;
-  return node->function ? run_call(imp, frame, node) : run_op(&n);
+  uint64_t around = imp->place;
+  imp->place = place_in(around, node);
+  bool ok = node->function ? run_call(imp, frame, node) : run_op(&n);
+  imp->place = around;
+  return ok;
 }
 
 static bool run_nodes(dt_imp_t *imp, const dt_imp_frame_t *frame, const dt_onnx_nodes_t *nodes) {
@@ -168,6 +188,18 @@ void dt__imp_leave_body(dt_imp_node_t *n) {
     n->imp->scopes.len--;
 }
 
+bool dt__imp_run_trip(dt_imp_node_t *n, dt_value_t index, const dt_onnx_graph_t *graph,
+                      uint32_t n_in, const dt_imp_val_t *const *in, const dt_imp_val_t **out) {
+  dt_imp_t *imp = n->imp;
+  if (!DT_VEC_PUSH(&imp->arena, &imp->trips, index)) {
+    dt__imp_fail(n, DT_E_NO_MEMORY, "out of memory");
+    return false;
+  }
+  bool ok = dt__imp_run_graph(n, graph, n_in, in, out);
+  imp->trips.len--;
+  return ok;
+}
+
 // ---- The program ------------------------------------------------------------------------------------
 // Inputs of kind DT_INPUT_INTEGERS are numbers.
 static void set_integers(dt_imp_t *imp, dt_imp_val_t *value, dt_value_t in, dt_dtype_t dtype) {
@@ -194,6 +226,8 @@ static bool set_inputs(dt_imp_t *imp, const dt_value_t *in) {
     else
       value->tensor = in[k];
   }
+  if (imp->model->seed_input)
+    imp->seed = in[file->n_inputs];
   return true;
 }
 

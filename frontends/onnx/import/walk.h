@@ -23,6 +23,8 @@ typedef struct dt_imp_model_t {
   const dt_imp_row_t **rows; // sorted
   uint32_t n_rows;
   bool *integers;       // by the caller's inputs: of kind DT_INPUT_INTEGERS
+  uint64_t seed;        // of random numbers
+  bool seed_input;      // each call gives it, as an input behind the model's
   dt_onnx_pace_t *pace; // while it is made; then NULL
 } dt_imp_model_t;
 
@@ -88,6 +90,9 @@ struct dt_imp_t {
   dt_imp_val_t **values;          // by id of the name
   DT_VEC(dt_imp_undo_t) undo;     // what names meant before
   DT_VEC(uint32_t) scopes;        // of bodies under way, and 0
+  dt_value_t seed;                // the input; id 0: the model's seed
+  uint64_t place;                 // hash of the node's output, of the node around it, and so on
+  DT_VEC(dt_value_t) trips;       // indices of loops under way, i64 of rank 0, the outer one first
   uint64_t n_nodes;               // traced so far, each time they are
   uint64_t n_written;             // nodes that loops written out by choice have come to
   uint32_t writing;               // such loops under way

@@ -466,6 +466,7 @@ static bool check_form(check_t *c) {
   case RG_FORM_binary:
   case RG_FORM_compare:
   case RG_FORM_where:
+  case RG_FORM_ternary:
     return check_broadcast(c);
   case RG_FORM_permute:
     return check_permute(c);
@@ -518,10 +519,11 @@ static uint32_t least_args(rg_form_t form) {
   if (rg_form_is_data(form))
     return rg_data_form(form)->n_args;
   static const uint8_t least[] = {
-      [RG_FORM_input] = 0,        [RG_FORM_constant] = 0, [RG_FORM_scalar] = 0,
-      [RG_FORM_binary] = 2,       [RG_FORM_compare] = 2,  [RG_FORM_where] = 3,
-      [RG_FORM_reshape_like] = 2, [RG_FORM_gather] = 2,   [RG_FORM_layer_norm] = 3,
-      [RG_FORM_rms_norm] = 2,     [RG_FORM_matmul] = 2,   [RG_FORM_branch] = 1,
+      [RG_FORM_input] = 0,      [RG_FORM_constant] = 0,     [RG_FORM_scalar] = 0,
+      [RG_FORM_binary] = 2,     [RG_FORM_compare] = 2,      [RG_FORM_where] = 3,
+      [RG_FORM_ternary] = 3,    [RG_FORM_reshape_like] = 2, [RG_FORM_gather] = 2,
+      [RG_FORM_layer_norm] = 3, [RG_FORM_rms_norm] = 2,     [RG_FORM_matmul] = 2,
+      [RG_FORM_branch] = 1,
   };
   return least[form] || form <= RG_FORM_scalar ? least[form] : 1;
 }

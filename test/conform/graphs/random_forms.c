@@ -6,12 +6,16 @@
 
 static uint32_t put_elementwise(gen_t *g, rg_op_t op, uint32_t a) {
   dt_dtype_t dtype = gen_node(g, a)->dtype;
-  if (rg_ops[op].form != RG_FORM_where) {
-    uint32_t b = gen_partner(g, a, dtype);
-    return gen_chance(g, 50) ? PUT_2(g, op, a, b) : PUT_2(g, op, b, a);
+  if (rg_ops[op].form == RG_FORM_where) {
+    uint32_t args[3] = {gen_partner(g, a, DT_BOOL), a, gen_partner(g, a, dtype)};
+    return gen_put_op(g, op, 3, args, 0, NULL);
   }
-  uint32_t args[3] = {gen_partner(g, a, DT_BOOL), a, gen_partner(g, a, dtype)};
-  return gen_put_op(g, op, 3, args, 0, NULL);
+  uint32_t b = gen_partner(g, a, dtype);
+  if (rg_ops[op].form == RG_FORM_ternary) {
+    uint32_t args[3] = {b, gen_partner(g, a, dtype), a};
+    return gen_put_op(g, op, 3, args, 0, NULL);
+  }
+  return gen_chance(g, 50) ? PUT_2(g, op, a, b) : PUT_2(g, op, b, a);
 }
 
 static uint32_t put_permute(gen_t *g, uint32_t a) {
@@ -268,6 +272,7 @@ uint32_t gen_put_form(gen_t *g, rg_op_t op) {
   case RG_FORM_binary:
   case RG_FORM_compare:
   case RG_FORM_where:
+  case RG_FORM_ternary:
     return put_elementwise(g, op, a);
   case RG_FORM_permute:
     return put_permute(g, a);

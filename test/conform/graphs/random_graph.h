@@ -58,6 +58,7 @@ typedef enum rg_form_t {
   RG_FORM_binary,
   RG_FORM_compare,
   RG_FORM_where,
+  RG_FORM_ternary,
   RG_FORM_permute,
   RG_FORM_transpose,
   RG_FORM_unsqueeze,

@@ -7,6 +7,7 @@
 
 typedef dt_value_t (*unary_fn_t)(dt_trace_t *, dt_value_t);
 typedef dt_value_t (*binary_fn_t)(dt_trace_t *, dt_value_t, dt_value_t);
+typedef dt_value_t (*ternary_fn_t)(dt_trace_t *, dt_value_t, dt_value_t, dt_value_t);
 typedef dt_value_t (*reduce_fn_t)(dt_trace_t *, dt_value_t, uint32_t, const int32_t *, bool);
 typedef dt_value_t (*argreduce_fn_t)(dt_trace_t *, dt_value_t, int32_t, bool);
 typedef dt_value_t (*along_fn_t)(dt_trace_t *, dt_value_t, int32_t);
@@ -14,6 +15,7 @@ typedef dt_value_t (*along_fn_t)(dt_trace_t *, dt_value_t, int32_t);
 typedef union builder_t {
   unary_fn_t unary;
   binary_fn_t binary;
+  ternary_fn_t ternary;
   reduce_fn_t reduce;
   argreduce_fn_t argreduce;
   along_fn_t along;
@@ -34,6 +36,7 @@ typedef union builder_t {
 #define FN_iota(fn) {0}
 #define FN_cast(fn) {0}
 #define FN_where(fn) {0}
+#define FN_ternary(fn) {.ternary = fn}
 #define FN_permute(fn) {0}
 #define FN_transpose(fn) {0}
 #define FN_unsqueeze(fn) {0}
@@ -231,6 +234,8 @@ static dt_value_t build(dt_trace_t *t, const rg_replay_t *replay, uint32_t i,
     return fn->binary(t, in[0], in[1]);
   case RG_FORM_where:
     return dt_where(t, in[0], in[1], in[2]);
+  case RG_FORM_ternary:
+    return fn->ternary(t, in[0], in[1], in[2]);
   case RG_FORM_permute:
     return dt_permute(t, in[0], node->numbers);
   case RG_FORM_transpose:

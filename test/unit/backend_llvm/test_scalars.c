@@ -132,7 +132,9 @@ static void check_op(dt_scalar_op_t op, dt_dtype_t dtype, uint32_t turn) {
   rig_stage(&r);
   uint32_t a = rig_load(&r, x, &i), b = info->arity >= 2 ? rig_load(&r, y, &i) : DT_NO_INST;
   uint32_t result;
-  if (info->arity == 3) {
+  if (op == DT_SCALAR_philox) {
+    result = rig_op(&r, op, a, b, a);
+  } else if (info->arity == 3) {
     uint32_t x_wide = a, y_wide = b; // halves are compared as f32
     if (dt__dtype_is_half(dtype)) {
       x_wide = rig_cast(&r, DT_F32, a);
@@ -150,8 +152,8 @@ static void check_op(dt_scalar_op_t op, dt_dtype_t dtype, uint32_t turn) {
   pairs(&run, dtype, info->arity >= 2);
   execute(&r, &run, dtype, out, info->arity >= 2);
   for (size_t k = 0; k < run.n; k++) {
-    dt_scalar_t args[3] = {run.a[k], run.b[k]};
-    if (info->arity == 3) {
+    dt_scalar_t args[3] = {run.a[k], run.b[k], run.a[k]};
+    if (op == DT_SCALAR_where) {
       args[2] = args[1];
       args[1] = args[0];
       args[0] = dt__scalar_eval(DT_SCALAR_eq, dtype, (dt_scalar_t[]){run.a[k], run.b[k]});

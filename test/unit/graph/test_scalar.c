@@ -3,6 +3,7 @@
 #include "test/support/check.h"
 
 #include "lower/graph/graph.h"
+#include "lower/graph/philox.h"
 #include "lower/graph/scalar.h"
 #include "runtime/base/dtype.h"
 
@@ -300,6 +301,46 @@ static void test_memory(void **state) {
   }
 }
 
+// ---- Random bits --------------------------------------------------------------------------------
+typedef struct known_block_t {
+  uint64_t seed, offset, index;
+  uint32_t words[4];
+} known_block_t;
+// The answers that the authors of Philox publish for philox4x32-10, for a counter of zeros, of ones
+// and of digits of pi.
+static const known_block_t known_blocks[] = {
+    {0, 0, 0, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
+    {UINT64_MAX, UINT64_MAX, UINT64_MAX, {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
+    {0x299f31d0a4093822,
+     0x0370734413198a2e,
+     0x85a308d3243f6a88,
+     {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
+};
+
+static void test_philox(void **state) {
+  (void)state;
+  for (size_t k = 0; k < sizeof(known_blocks) / sizeof(known_blocks[0]); k++) {
+    const known_block_t *b = &known_blocks[k];
+    uint32_t words[4];
+    dt__philox(b->seed, b->offset, b->index, words);
+    for (int i = 0; i < 4; i++)
+      assert_int_equal(words[i], b->words[i]);
+    const dt_scalar_t args[3] = {
+        {.i = (int64_t)b->seed}, {.i = (int64_t)b->offset}, {.i = (int64_t)b->index}};
+    uint64_t want = (uint64_t)b->words[1] << 32 | b->words[0];
+    assert_int_equal(dt__scalar_eval(DT_SCALAR_philox, DT_U64, args).i, (int64_t)want);
+    assert_int_equal(dt__scalar_eval(DT_SCALAR_philox, DT_I64, args).i, (int64_t)want);
+  }
+  // Narrower operands are extended, the result keeps its low bits.
+  const dt_scalar_t ones[3] = {{.i = -1}, {.i = -1}, {.i = -1}};
+  assert_int_equal(dt__scalar_eval(DT_SCALAR_philox, DT_I32, ones).i, 0x408f276d);
+  assert_int_equal(dt__scalar_eval(DT_SCALAR_philox, DT_I8, ones).i, 0x6d);
+  uint32_t words[4];
+  dt__philox(255, 255, 255, words);
+  const dt_scalar_t most[3] = {{.i = 255}, {.i = 255}, {.i = 255}};
+  assert_int_equal(dt__scalar_eval(DT_SCALAR_philox, DT_U8, most).i, words[0] & 255);
+}
+
 static void test_tables(void **state) {
   (void)state;
   for (uint32_t k = 1; k < DT_SCALAR_COUNT; k++) {
@@ -324,4 +365,4 @@ static void test_tables(void **state) {
 }
 
 RUN_TESTS(TEST(test_integers), TEST(test_floats), TEST(test_casts), TEST(test_memory),
-          TEST(test_tables))
+          TEST(test_philox), TEST(test_tables))

@@ -78,6 +78,31 @@ static dt_trace_request_t request_of(dt_program_fn_t program, void *closure) {
     "the branch on s0 <= 0 is not decided by the declared sizes")                                  \
   R(no_number, dt_sym_int(t, dt_dim(t, x, 1)), DT_E_STATE, "sym_int",                              \
     "the number s1 is not decided by the declared sizes")                                          \
+  R(float_seed, dt_random_bits(t, x, none, 1, &one), DT_E_DTYPE, "random_bits",                    \
+    "the seed must be an integer, got f32; use cast")                                              \
+  R(no_seed, dt_random_bits(t, none, none, 1, &one), DT_E_ARGUMENT, "random_bits",                 \
+    "the seed is the none value")                                                                  \
+  R(float_offset, dt_random_normal(t, DT_F32, seed, x, 1, &one), DT_E_DTYPE, "random_normal",      \
+    "the offset must be an integer, got f32; use cast")                                            \
+  R(uniform_integers, dt_random_uniform(t, DT_I32, seed, none, 1, &one), DT_E_DTYPE,               \
+    "random_uniform", "the dtype must be a float, got i32; dt_random_integers and")                \
+  R(random_sizes, dt_random_uniform(t, DT_F32, seed, none, 1, NULL), DT_E_ARGUMENT,                \
+    "random_uniform", "sizes: NULL; expected 1")                                                   \
+  R(long_seed, dt_random_bits(t, ids, none, 0, NULL), DT_E_SHAPE, "expand", "expected at least 1") \
+  R(two_spans, dt_random_integers(t, seed, none, seed, dt_scalar(t, DT_I32, 1), 1, &one),          \
+    DT_E_DTYPE, "random_integers", "high must be i64 like low, got i32; use cast")                 \
+  R(float_span, dt_random_integers(t, seed, none, x, x, 1, &one), DT_E_DTYPE, "random_integers",   \
+    "low must be an integer, got f32; use cast")                                                   \
+  R(whole_chance, dt_bernoulli(t, seed, none, ids), DT_E_DTYPE, "bernoulli",                       \
+    "the probability must be a float, got i64; use cast")                                          \
+  R(whole_dropout, dt_dropout(t, seed, none, ids, x, NULL), DT_E_DTYPE, "dropout",                 \
+    "x must be a float, got i64; use cast")                                                        \
+  R(whole_ratio, dt_dropout(t, seed, none, x, ids, NULL), DT_E_DTYPE, "dropout",                   \
+    "the ratio must be a float, got i64; use cast")                                                \
+  R(no_order, dt_random_permutation(t, seed, none, (dt_sym_t){0}), DT_E_ARGUMENT,                  \
+    "random_permutation", "none")                                                                  \
+  R(three_keys, dt_philox(t, ids, seed, x), DT_E_DTYPE, "philox", "argument 2 must be i64")        \
+  R(float_keys, dt_philox(t, x, x, x), DT_E_DTYPE, "philox", "must be an integer, got f32")        \
   R(checked, dt_check(t, dt_sym_eq(t, one, minus), "one is two"), DT_E_SHAPE, "check",             \
     "one is two")                                                                                  \
   R(own, dt_trace_fail(t, DT_E_UNSUPPORTED, "no such layer"), DT_E_UNSUPPORTED, "program",         \
@@ -89,7 +114,8 @@ static dt_trace_request_t request_of(dt_program_fn_t program, void *closure) {
                                     void *w) {                                                     \
     dt_value_t x = in[0], ids = in[1];                                                             \
     dt_sym_t one = dt_sym_const(t, 1), minus = dt_sym_const(t, -1);                                \
-    (void)x, (void)ids, (void)one, (void)minus, (void)w;                                           \
+    dt_value_t none = {0}, seed = dt_scalar(t, DT_I64, 7);                                         \
+    (void)x, (void)ids, (void)one, (void)minus, (void)w, (void)none, (void)seed;                   \
     out[0] = x;                                                                                    \
     dt_trace_at(t, __FILE__, __LINE__);                                                            \
     line_##name = __LINE__;                                                                        \
