@@ -364,6 +364,9 @@ DT_API dt_value_t dt_matmul(dt_trace_t *trace, dt_value_t a, dt_value_t b);
 }
 #endif
 
+// Scans, whose bodies are of the type declared above.
+#include "ductile/trace_scan.h"
+
 // Builders as macros that record the caller's line; DT_NO_SOURCE_LINES leaves them out.
 #include "ductile/trace_lines.h"
 

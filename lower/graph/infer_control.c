@@ -6,17 +6,23 @@
 #include "runtime/base/status.h"
 
 #include <stdio.h>
+#include <string.h>
 
 const char *dt__control_body_name(dt_op_t op, uint32_t body) {
   static const char *const names[2][2] = {{"then", "else"}, {"test", "body"}};
+  if (op == DT_OP_associative_scan)
+    return "combine";
   return op == DT_OP_switch ? "case" : names[op == DT_OP_while][body & 1];
 }
 
 dt_status_t dt__graph_add_control(dt_graph_t *graph, dt_op_t op, const dt_graph_control_t *control,
                                   const dt_node_id_t *inputs, uint32_t n_inputs,
-                                  const dt_origin_t *origin, dt_node_id_t *out) {
+                                  const dt_attrs_t *others, const dt_origin_t *origin,
+                                  dt_node_id_t *out) {
   *out = (dt_node_id_t){0};
   dt_attrs_t attrs = {0};
+  if (others)
+    memcpy(&attrs, others, sizeof(attrs));
   attrs.index = graph->controls.len;
   if (!DT_VEC_PUSH(graph->arena, &graph->controls, *control))
     return DT_NO_MEMORY();
@@ -222,15 +228,17 @@ dt_status_t dt__infer_output(const dt_infer_t *ctx, const dt_node_t **out) {
   const dt_node_t *node = dt__infer_in(ctx, 0);
   *out = NULL;
   if (!dt__op_is_control(node->op) || node->attrs->index >= ctx->graph->controls.len)
-    return dt__infer_fail(ctx, DT_E_ARGUMENT, "the argument must be a cond, a switch or a while");
-  // What a loop leaves has the sizes of its state, which its body's inputs have.
+    return dt__infer_fail(ctx, DT_E_ARGUMENT, "the argument must be a cond, a switch, a while or an associative_scan");
+  // What a loop leaves has the sizes of its state, which its body's inputs have; what a scan gives
+  // those of what is scanned.
   const dt_graph_control_t *control = dt__graph_control(ctx->graph, node);
   const dt_graph_t *body = control->bodies[node->op == DT_OP_while];
   if (ctx->attrs->index >= body->outputs.len)
     return dt__infer_fail(ctx, DT_E_ARGUMENT, "there is no output %u of %u", ctx->attrs->index,
                           body->outputs.len);
-  *out = node->op == DT_OP_while ? dt__graph_node(ctx->graph, node->inputs[ctx->attrs->index])
-                                 : output_of(body, ctx->attrs->index);
+  bool like_input = node->op == DT_OP_while || node->op == DT_OP_associative_scan;
+  *out = like_input ? dt__graph_node(ctx->graph, node->inputs[ctx->attrs->index])
+                    : output_of(body, ctx->attrs->index);
   return NULL;
 }
 

@@ -185,7 +185,7 @@ static dt_node_id_t add_control(graph_fixture_t *f, dt_op_t op, dt_dtype_t dtype
                         input(f, "x", dtype, 2, shape)},
                id;
   expect_ok(dt__graph_add_control(f->graph, loop || cases ? op : DT_OP_cond, &control, in + loop,
-                                  2 - loop, NULL, &id));
+                                  2 - loop, NULL, NULL, &id));
   expect_ok(dt__graph_add(f->graph, DT_OP_result, &id, 1, NULL, NULL, &id));
   return id;
 }

@@ -408,7 +408,7 @@ static bool build_control(case_t *c, dt_op_t op) {
   dt_graph_control_t control = {{loop ? body_of(c, c->form ? 3 : -1) : step, step}};
   control.bodies[2] = cases ? step : NULL;
   expect_ok(dt__graph_add_control(c->rig.f.graph, loop || cases ? op : DT_OP_cond, &control,
-                                  in + loop, loop ? 2 : 3, NULL, &id));
+                                  in + loop, loop ? 2 : 3, NULL, NULL, &id));
   for (uint32_t k = 0; k < 2; k++) {
     attrs = (dt_attrs_t){.index = k};
     rig_output(&c->rig, add(&c->rig.f, DT_OP_result, 1, &id, &attrs));
