@@ -18,7 +18,6 @@
 // compile.
 #define TASK_WORK 16384 // element operations worth handing to another thread
 #define MAP_BLOCK 2048  // elements of a map in one grid item
-#define MANY_COLUMNS 64 // vectors side by side
 #define FEW_STORES 8    // of a stage, for which more vectors an iteration are worth their code
 
 static int64_t likely(dt_program_t *program, dt_sym_t extent, int64_t otherwise) {
@@ -67,19 +66,6 @@ static uint32_t unroll_for(const dt_kernel_t *kernel) {
     insts = cost > insts ? cost : insts;
   }
   return insts <= 6 ? 4 : insts <= 24 ? 2 : 1;
-}
-
-// Loops that run in order go down columns. Each row that they come to is another page: where there
-// are very many columns more of them are taken together, as far as registers hold what they carry.
-static uint32_t unroll_on(dt_program_t *program, const dt_kernel_t *kernel,
-                          const dt_target_t *target, uint32_t lanes) {
-  uint32_t unroll = unroll_for(kernel), carried = 0;
-  if (kernel->n_loops == 0 || dt__target_has_teams(target) || !dt__kernel_in_order(kernel))
-    return unroll;
-  for (uint32_t s = 0; s < kernel->stages.len; s++)
-    carried += kernel->stages.items[s].reductions.len;
-  bool many = likely(program, kernel->extents[kernel->n_loops - 1], 0) >= MANY_COLUMNS * lanes;
-  return many && unroll == 4 && carried == 1 ? 2 * unroll : unroll;
 }
 
 // ---- Loop order -----------------------------------------------------------------------------------
@@ -227,7 +213,7 @@ static dt_status_t schedule_loops(dt_program_t *program, dt_kernel_t *kernel,
   DT_TRY(dt__merge_outer_loops(program, kernel, kernel->n_loops));
   for (uint32_t s = 0; s < kernel->stages.len; s++)
     DT_TRY(dt__merge_inner_loops(program, &kernel->stages.items[s]));
-  schedule.unroll = unroll_on(program, kernel, target, lanes);
+  schedule.unroll = unroll_for(kernel);
   if (is_serial(program, kernel, alone))
     serial(program, kernel, &schedule);
   else if (inner && inner_lanes_win(program, kernel, lanes))

@@ -188,7 +188,7 @@ static void test_graphs(void **state) {
       {"return %4", "return %4", ""},
       {"return %4", "return %3", "is no value but what `result` reads"},
       {"index = 0", "index = 1", "there is no output 1 of 1"},
-      {"result %3", "result %1", "must be a cond, a switch or a while"},
+      {"result %3", "result %1", "must be a cond, a switch, a while or an associative_scan"},
       {"cond %2, %1", "cond %1, %2", "the predicate must be one bool"},
       {"cond %2, %1", "cond %2", "then reads 1 operands, 0 are given"},
       {"cond %2, %1", "while %2, %1", "expected 'test'"},
