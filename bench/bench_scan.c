@@ -69,8 +69,8 @@ static void wait_for_all(peer_t *p) {
       sched_yield();
 }
 
-CLONES static void scan_columns(const float *restrict a, const float *restrict b,
-                                float *restrict h, int64_t rows, int64_t stride, int64_t n) {
+CLONES static void scan_columns(const float *restrict a, const float *restrict b, float *restrict h,
+                                int64_t rows, int64_t stride, int64_t n) {
   for (int64_t c = 0; c < n; c++)
     h[c] = b[c];
   for (int64_t i = 1; i < rows; i++) {
@@ -113,8 +113,8 @@ static void work(peer_t *p, uint32_t k) {
   memset(carried, 0, (size_t)n * sizeof(float));
   for (uint32_t j = 0; j < k; j++)
     for (int64_t c = 0; c < n; c++)
-      carried[c] = p->products[j * n + c] * carried[c] +
-                   p->h[(p->steps * (j + 1) / p->n - 1) * n + c];
+      carried[c] =
+          p->products[j * n + c] * carried[c] + p->h[(p->steps * (j + 1) / p->n - 1) * n + c];
   wait_for_all(p);
   if (k > 0)
     carry_on(p->a + from * n, p->h + from * n, carried, to - from, n);
@@ -191,7 +191,7 @@ static dt_status_t loop(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, vo
 typedef struct made_t {
   dt_runtime_t *runtime;
   dt_session_t *session;
-  dt_function_t *functions[2]; // scan, loop
+  dt_function_t *functions[2];     // scan, loop
   dt_tensor_t *inputs[2], *result; // whose memory calls write to, as the peer does to its own
   peer_t peer;
   worker_t workers[MOST_THREADS];
@@ -210,11 +210,8 @@ static dt_status_t make_function(made_t *made, const char *name, dt_program_fn_t
     inputs[k].rank = 2;
     inputs[k].dims = dims;
   }
-  dt_function_options_t options = {.struct_size = sizeof options,
-                                   .name = name,
-                                   .n_inputs = 2,
-                                   .n_outputs = 1,
-                                   .inputs = inputs};
+  dt_function_options_t options = {
+      .struct_size = sizeof options, .name = name, .n_inputs = 2, .n_outputs = 1, .inputs = inputs};
   return dt_function_create(made->runtime, program, NULL, &options, out);
 }
 
@@ -339,12 +336,10 @@ static void unmake(made_t *made) {
 }
 
 int main(int argc, char **argv) {
-  static const struct option options[] = {{"json", no_argument, NULL, 'j'},
-                                          {"threads", required_argument, NULL, 't'},
-                                          {"calls", required_argument, NULL, 'n'},
-                                          {"loop-calls", required_argument, NULL, 'l'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
+  static const struct option options[] = {
+      {"json", no_argument, NULL, 'j'},        {"threads", required_argument, NULL, 't'},
+      {"calls", required_argument, NULL, 'n'}, {"loop-calls", required_argument, NULL, 'l'},
+      {"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0}};
   static made_t made;
   bool json = false;
   long threads = 2, calls = CALLS, loop_calls = 5;

@@ -4,12 +4,13 @@
 #ifndef DUCTILE_TRACE_SCAN_H
 #define DUCTILE_TRACE_SCAN_H
 
-#include "ductile/trace.h"
+#include "ductile/trace_types.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
+// Of dt_associative_scan and dt_scan.
 typedef enum dt_scan_flag_t {
   DT_SCAN_BACKWARDS = 1, // from the end of the axis to its beginning
 } dt_scan_flag_t;

@@ -228,7 +228,8 @@ dt_status_t dt__infer_output(const dt_infer_t *ctx, const dt_node_t **out) {
   const dt_node_t *node = dt__infer_in(ctx, 0);
   *out = NULL;
   if (!dt__op_is_control(node->op) || node->attrs->index >= ctx->graph->controls.len)
-    return dt__infer_fail(ctx, DT_E_ARGUMENT, "the argument must be a cond, a switch, a while or an associative_scan");
+    return dt__infer_fail(ctx, DT_E_ARGUMENT,
+                          "the argument must be a cond, a switch, a while or an associative_scan");
   // What a loop leaves has the sizes of its state, which its body's inputs have; what a scan gives
   // those of what is scanned.
   const dt_graph_control_t *control = dt__graph_control(ctx->graph, node);

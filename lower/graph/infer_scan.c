@@ -60,8 +60,7 @@ static dt_status_t check_types(const dt_infer_t *ctx, const dt_graph_t *body) {
   }
   for (uint32_t k = 0; k < n; k++) {
     const dt_node_t *out = dt__graph_node(body, body->outputs.items[k]);
-    DT_TRY(
-        check_element(ctx, "result", k, out->dtype, out->rank, dt__infer_in(ctx, k)->dtype));
+    DT_TRY(check_element(ctx, "result", k, out->dtype, out->rank, dt__infer_in(ctx, k)->dtype));
   }
   return NULL;
 }

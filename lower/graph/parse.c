@@ -423,11 +423,10 @@ static dt_status_t parse_op(parser_t *p, dt_op_t op, dt_node_id_t *out) {
     DT_TRY(parse_attrs(p, op, value, &attrs));
   dt_graph_control_t control = {{NULL, NULL}};
   DT_TRY(parse_bodies(p, op, &control));
-  DT_TRY(placed(
-      p, dt__op_is_control(op)
-             ? dt__graph_add_control(p->graph, op, &control, inputs.items, inputs.len, &attrs,
-                                     NULL, out)
-             : dt__graph_add(p->graph, op, inputs.items, inputs.len, &attrs, NULL, out)));
+  DT_TRY(placed(p, dt__op_is_control(op)
+                       ? dt__graph_add_control(p->graph, op, &control, inputs.items, inputs.len,
+                                               &attrs, NULL, out)
+                       : dt__graph_add(p->graph, op, inputs.items, inputs.len, &attrs, NULL, out)));
   DT_TRY(dt__scan_expect(p->scan, ":"));
   return parse_type(p, &p->graph->nodes.items[out->id - 1]);
 }

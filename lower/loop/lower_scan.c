@@ -86,10 +86,10 @@ static dt_status_t add_body(scan_t *scan) {
 // Value k of this iteration's tuple.
 static dt_status_t add_value(scan_t *scan, uint32_t k, uint32_t *out) {
   dt_symenv_t *env = scan->ctx->env;
-  dt_inst_t first = {.kind = DT_INST_INDEX,
-                     .dtype = DT_BOOL,
-                     .sym = dt__sym_eq(env, scan->at[scan->node->attrs->axes[0]],
-                                       dt__sym_const(env, 0))};
+  dt_inst_t first = {
+      .kind = DT_INST_INDEX,
+      .dtype = DT_BOOL,
+      .sym = dt__sym_eq(env, scan->at[scan->node->attrs->axes[0]], dt__sym_const(env, 0))};
   dt_inst_t where = {.kind = DT_INST_SCALAR,
                      .dtype = dt__lower_node(scan->ctx, scan->node->inputs[k])->dtype,
                      .op = DT_SCALAR_where};
@@ -113,7 +113,8 @@ static dt_status_t add_store(scan_t *scan, dt_node_id_t id, uint32_t k, uint32_t
   }
   if (!store.buffer.id)
     return NULL;
-  store.index = dt__exprs_copy(ctx->arena, scan->at, dt__lower_node(ctx, scan->node->inputs[k])->rank);
+  store.index =
+      dt__exprs_copy(ctx->arena, scan->at, dt__lower_node(ctx, scan->node->inputs[k])->rank);
   return store.index && DT_VEC_PUSH(ctx->arena, &scan->stage.stores, store) ? NULL : DT_NO_MEMORY();
 }
 

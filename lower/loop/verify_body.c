@@ -364,7 +364,8 @@ static dt_status_t verify_reduction(dt_loop_verifier_t *v, const dt_reduction_t 
   const char *name = info->name;
   bool arg = info->place;
   dt_dtype_t dtype = dtype_of(v, reduction->value);
-  if (!(dtype == DT_BOOL ? info->logic : info->numbers) || reduction->dtype != (arg ? DT_I64 : dtype))
+  if (!(dtype == DT_BOOL ? info->logic : info->numbers) ||
+      reduction->dtype != (arg ? DT_I64 : dtype))
     return dt__loop_verify_fail(v, "reduction %s of %s gives %s", name, dt_dtype_name(dtype),
                                 dt_dtype_name(reduction->dtype));
   if (dt__dtype_is_half(dtype))

@@ -161,7 +161,7 @@ typedef struct dt_trace_control_t {
   uint32_t n_state;       // while; of an associative_scan twice as many as are scanned
   const dt_value_t *init; // while; of an associative_scan what is scanned, twice
   const dt_value_t *states[DT_MOST_CASES]; // by body, n_state
-  uint32_t axis;          // associative_scan
+  uint32_t axis;                           // associative_scan
 } dt_trace_control_t;
 // The node; none with the trace failed.
 dt_value_t dt__trace_add_control(dt_trace_t *trace, const dt_trace_control_t *control);

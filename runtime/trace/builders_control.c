@@ -72,10 +72,8 @@ bool dt__trace_declare_state(dt_trace_t *trace, uint32_t n, const dt_value_t *li
   dt_graph_t *graph = trace->graph;
   for (uint32_t k = 0; k < n; k++) {
     const dt_node_t *node = dt__graph_node(graph, (dt_node_id_t){like[k].id});
-    dt_graph_input_t input = {.name = "",
-                              .dtype = node->dtype,
-                              .rank = elements ? 0 : node->rank,
-                              .contiguous = true};
+    dt_graph_input_t input = {
+        .name = "", .dtype = node->dtype, .rank = elements ? 0 : node->rank, .contiguous = true};
     memcpy(input.sizes, node->sizes, sizeof(input.sizes));
     memcpy(input.strides, node->sizes, sizeof(input.strides)); // read by nobody
     dt_node_id_t id;

@@ -6,7 +6,6 @@
 #include "lower/graph/scalar.h"
 #include "runtime/base/dtype.h"
 
-
 #define DT_MOST_SCANNED 64u // values of a tuple
 
 static const dt_value_t none_value = {0};
@@ -82,11 +81,8 @@ static void scan_forwards(dt_trace_t *trace, dt_branch_fn_t combine, void *closu
   }
   for (uint32_t k = 0; k < 2 * n; k++)
     both[k] = xs[k % n];
-  *control = (dt_trace_control_t){.op = DT_OP_associative_scan,
-                                  .n_bodies = 1,
-                                  .n_state = 2 * n,
-                                  .init = both,
-                                  .axis = axis};
+  *control = (dt_trace_control_t){
+      .op = DT_OP_associative_scan, .n_bodies = 1, .n_state = 2 * n, .init = both, .axis = axis};
   if (dt__trace_body(trace, control, 0, combine, closure, in, n))
     dt__trace_results(trace, dt__trace_add_control(trace, control), n, out);
 }
@@ -142,8 +138,8 @@ static bool check_shapes(dt_trace_t *trace, uint32_t n, const dt_value_t *xs) {
         DT_TRACE_FAIL(trace, DT_E_SHAPE,
                       "xs[%u] and xs[0] have different sizes in dim %u; use expand", k, d);
       else if (same.id)
-        (void)dt__trace_take(trace, dt__sym_require(env, same, &trace->origin,
-                                                    "what is scanned has one shape"));
+        (void)dt__trace_take(
+            trace, dt__sym_require(env, same, &trace->origin, "what is scanned has one shape"));
     }
   }
   return !trace->status;
@@ -152,8 +148,8 @@ static bool check_shapes(dt_trace_t *trace, uint32_t n, const dt_value_t *xs) {
 void dt_associative_scan(dt_trace_t *trace, dt_branch_fn_t combine, void *closure, uint32_t n,
                          const dt_value_t *xs, int32_t axis, uint32_t flags, dt_value_t *out) {
   uint32_t at = 0;
-  bool good = dt__trace_begin(trace, "associative_scan") &&
-              check_call(trace, combine, n, flags, out);
+  bool good =
+      dt__trace_begin(trace, "associative_scan") && check_call(trace, combine, n, flags, out);
   dt_value_t *own = good ? dt__trace_values(trace, n) : NULL;
   good = own && dt__trace_operands(trace, n, xs, "what is scanned", own);
   dt__trace_clear(good || n <= DT_MOST_SCANNED ? n : 0, out); // which may be `xs`
@@ -198,8 +194,8 @@ static dt_scalar_t start_of(dt_branch_fn_t join, dt_dtype_t dtype) {
   return join == join_min ? dt__scalar_highest(dtype) : dt__scalar_lowest(dtype);
 }
 
-static dt_value_t cumulative(dt_trace_t *trace, const char *name, dt_branch_fn_t join,
-                             dt_value_t x, int32_t axis, dt_cumsum_mode_t mode) {
+static dt_value_t cumulative(dt_trace_t *trace, const char *name, dt_branch_fn_t join, dt_value_t x,
+                             int32_t axis, dt_cumsum_mode_t mode) {
   uint32_t at = 0;
   dt_value_t out = none_value;
   const dt_node_t *node =

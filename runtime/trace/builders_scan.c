@@ -215,8 +215,8 @@ static void run_scan(scan_t *scan, dt_value_t *out) {
   dt__trace_results(trace, dt__trace_add_control(trace, control), n, all);
   for (uint32_t k = 0; k + 1 < n && !trace->status; k++) {
     bool stacked = k >= scan->n_carry && scan->room.id != scan->length.id;
-    out[k] = stacked ? (dt_slice)(trace, all[1 + k], 0, literal(trace, 0), scan->length, 1)
-                     : all[1 + k];
+    out[k] =
+        stacked ? (dt_slice)(trace, all[1 + k], 0, literal(trace, 0), scan->length, 1) : all[1 + k];
   }
 }
 

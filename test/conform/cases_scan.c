@@ -119,8 +119,7 @@ static v_t make_map(dt_trace_t *t, in_t x, dt_dtype_t dtype) {
 // ---- Cases ----------------------------------------------------------------------------------------
 #define SCAN(form, dtypes, n, make, ...)                                                           \
   {"scan", "associative_scan", form, dtypes, n, {__VA_ARGS__}, false, make}
-#define LOOP(form, make)                                                                           \
-  {"scan", "while", form, T_NUMBER, 1, {ANY(2, MN)}, false, make}
+#define LOOP(form, make) {"scan", "while", form, T_NUMBER, 1, {ANY(2, MN)}, false, make}
 
 const case_t scan_cases[] = {
     SCAN("cumprod", T_NUMBER, 1, make_cumprod, SMALL(2, MN)),

@@ -119,7 +119,7 @@ function check_scalars(   i, c, r) {
 
 function check_reductions(   i, c, joins) {
   split("add zero mul one maximum lowest minimum highest logical_or zero logical_and one gt lowest" \
-        " lt highest", pair, " ")
+        " lt highest NONE zero", pair, " ")
   for (i = 1; i in pair; i += 2) joins[pair[i]] = pair[i + 1]
   for (i = 1; i <= n_reductions; i++) {
     split(reduction[i], c, "\t")

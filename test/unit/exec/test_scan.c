@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls of scans against loops over their definition: recurrences along either axis and from either
-// end at many sizes, halves that are joined in f32, scans in branches and loops, loops along an axis
-// with and without values that they go along, maps; and scans from graph IR text.
+// end at many sizes, halves that are joined in f32, scans in loops, loops along an axis with and
+// without values that they go along, maps; and scans from graph IR text.
 #include "test/support/fixture.h"
 
 #include <math.h>
@@ -22,8 +22,7 @@ static dt_status_t recur(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, v
   return NULL;
 }
 
-static dt_status_t recurrence(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
-                              void *closure) {
+static dt_status_t recurrence(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
   const way_t *way = closure;
   dt_associative_scan(t, recur, NULL, 2, in, way->axis, way->flags, out);
   return NULL;
@@ -51,8 +50,7 @@ static void check_recurrence(const way_t *way, int64_t m, int64_t n, dt_tensor_t
       int64_t at = r * row + (way->flags & DT_SCAN_BACKWARDS ? steps - 1 - i : i) * step;
       product *= (double)a[at];
       h = (double)a[at] * h + (double)b[at];
-      if (!(fabs((double)got[0][at] - product) <= 1e-5) ||
-          !(fabs((double)got[1][at] - h) <= 1e-4))
+      if (!(fabs((double)got[0][at] - product) <= 1e-5) || !(fabs((double)got[1][at] - h) <= 1e-4))
         fail_msg("axis %d flags %u [%d, %d] at %d: %g and %g, expected %g and %g", way->axis,
                  way->flags, (int)m, (int)n, (int)at, (double)got[0][at], (double)got[1][at],
                  product, h);
@@ -150,8 +148,7 @@ static dt_status_t sum_again(dt_trace_t *t, const dt_value_t *in, dt_value_t *ou
   return NULL;
 }
 
-static dt_status_t sum_thrice(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
-                              void *closure) {
+static dt_status_t sum_thrice(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
   dt_value_t state[2] = {dt_scalar(t, DT_I64, 0), in[0]};
   (void)closure;
   dt_while(t, below_three, sum_again, NULL, 2, state, 0, NULL, state);
@@ -185,8 +182,8 @@ static dt_status_t fibonacci(dt_trace_t *t, const dt_value_t *in, dt_value_t *ou
 
 static dt_status_t numbers(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
   dt_value_t first[2] = {dt_scalar(t, DT_I64, 0), dt_scalar(t, DT_I64, 1)}, made[3];
-  dt_scan(t, fibonacci, NULL, 2, first, 0, NULL, dt_dim(t, in[0], 0), 1,
-          *(const uint32_t *)closure, made);
+  dt_scan(t, fibonacci, NULL, 2, first, 0, NULL, dt_dim(t, in[0], 0), 1, *(const uint32_t *)closure,
+          made);
   out[0] = made[2];
   out[1] = made[0];
   return NULL;
@@ -310,21 +307,20 @@ static void test_map(void **state) {
 
 // ---- Text -----------------------------------------------------------------------------------------
 // The larger of the sum so far, cut off at what is captured, and the element.
-static const char *const text =
-    "graph (s0: [0, 1000]) {\n"
-    "  %1 = input \"x\" f32[s0] strides [1] contiguous\n"
-    "  %2 = input \"most\" f32[] strides [] contiguous\n"
-    "  %3 = associative_scan %1, %2 {axes = [0]} combine {\n"
-    "    %1 = input \"\" f32[] strides [] contiguous\n"
-    "    %2 = input \"\" f32[] strides [] contiguous\n"
-    "    %3 = input \"\" f32[] strides [] contiguous\n"
-    "    %4 = add %1, %2 : f32[]\n"
-    "    %5 = minimum %4, %3 : f32[]\n"
-    "    return %5\n"
-    "  } : bool[]\n"
-    "  %4 = result %3 {index = 0} : f32[s0]\n"
-    "  return %4\n"
-    "}\n";
+static const char *const text = "graph (s0: [0, 1000]) {\n"
+                                "  %1 = input \"x\" f32[s0] strides [1] contiguous\n"
+                                "  %2 = input \"most\" f32[] strides [] contiguous\n"
+                                "  %3 = associative_scan %1, %2 {axes = [0]} combine {\n"
+                                "    %1 = input \"\" f32[] strides [] contiguous\n"
+                                "    %2 = input \"\" f32[] strides [] contiguous\n"
+                                "    %3 = input \"\" f32[] strides [] contiguous\n"
+                                "    %4 = add %1, %2 : f32[]\n"
+                                "    %5 = minimum %4, %3 : f32[]\n"
+                                "    return %5\n"
+                                "  } : bool[]\n"
+                                "  %4 = result %3 {index = 0} : f32[s0]\n"
+                                "  return %4\n"
+                                "}\n";
 
 static void test_from_text(void **state) {
   fixture_t *fixture = *state;

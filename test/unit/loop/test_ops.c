@@ -416,8 +416,8 @@ static bool build_control(case_t *c, dt_op_t op) {
   return true;
 }
 
-// (p, x) joined with (q, y): (p or q, where(q, y, y joined with x)), one of them captured. Forms: which
-// axis.
+// (p, x) and (q, y) become (p or q, q differs from what is captured ? y : both joined). Forms: which
+// axis; both results, or the second alone.
 static const dt_graph_t *combine_of(case_t *c) {
   dt_graph_t *body = dt__graph_create(&c->rig.f.arena, c->rig.f.env);
   const dt_dtype_t dtypes[5] = {DT_BOOL, c->dtype, DT_BOOL, c->dtype, DT_BOOL};
