@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bodies of `cond`, `switch`, `while` and `associative_scan`: cuts the traced nodes of a body out of
-// the program's graph into a graph of its own. A body is a range of nodes. Values that it reads from
-// before the range become operands; so do constants, which stay the program's.
+// Bodies of `cond`, `switch`, `while` and `associative_scan`: cuts the traced nodes of a body out
+// of the program's graph into a graph of its own. A body is a range of nodes. Values that it reads
+// from before the range become operands; so do constants, which stay the program's.
 #include "runtime/trace/builder.h"
 
 #include <string.h>

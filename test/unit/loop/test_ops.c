@@ -416,7 +416,7 @@ static bool build_control(case_t *c, dt_op_t op) {
   return true;
 }
 
-// (p, x) and (q, y) become (p or q, q differs from what is captured ? y : both joined). Forms: which
+// (p, x) and (q, y) become (p or q, q differs from what is captured ? y : both joined). Forms: the
 // axis; both results, or the second alone.
 static const dt_graph_t *combine_of(case_t *c) {
   dt_graph_t *body = dt__graph_create(&c->rig.f.arena, c->rig.f.env);
