@@ -208,21 +208,20 @@ static void test_graphs(void **state) {
 }
 
 // ---- Scans ----------------------------------------------------------------------------------------
-static const char *const scan =
-    "graph (s0: [0, 100]) {\n"
-    "  %1 = input \"x\" f32[s0] strides [1] contiguous\n"
-    "  %2 = input \"y\" f32[s0] strides [1] contiguous\n"
-    "  %3 = input \"c\" f32[] strides [] contiguous\n"
-    "  %4 = associative_scan %1, %3 {axes = [0]} combine {\n"
-    "    %1 = input \"\" f32[] strides [] contiguous\n"
-    "    %2 = input \"\" f32[] strides [] contiguous\n"
-    "    %3 = input \"\" f32[] strides [] contiguous\n"
-    "    %4 = add %1, %2 : f32[]\n"
-    "    return %4\n"
-    "  } : bool[]\n"
-    "  %5 = result %4 {index = 0} : f32[s0]\n"
-    "  return %5\n"
-    "}\n";
+static const char *const scan = "graph (s0: [0, 100]) {\n"
+                                "  %1 = input \"x\" f32[s0] strides [1] contiguous\n"
+                                "  %2 = input \"y\" f32[s0] strides [1] contiguous\n"
+                                "  %3 = input \"c\" f32[] strides [] contiguous\n"
+                                "  %4 = associative_scan %1, %3 {axes = [0]} combine {\n"
+                                "    %1 = input \"\" f32[] strides [] contiguous\n"
+                                "    %2 = input \"\" f32[] strides [] contiguous\n"
+                                "    %3 = input \"\" f32[] strides [] contiguous\n"
+                                "    %4 = add %1, %2 : f32[]\n"
+                                "    return %4\n"
+                                "  } : bool[]\n"
+                                "  %5 = result %4 {index = 0} : f32[s0]\n"
+                                "  return %5\n"
+                                "}\n";
 
 static void test_scans(void **state) {
   (void)state;
@@ -246,18 +245,17 @@ static void test_scans(void **state) {
   };
   for (size_t k = 0; k < sizeof(changes) / sizeof(changes[0]); k++)
     check(scan, &changes[k], false);
-  static const char *const program =
-      "program {\n"
-      "symbol s0: [0, 100]\n"
-      "buffer b1 = input 0 f32[s0] strides [1]\n"
-      "buffer b2 = output 0 f32[s0]\n"
-      "kernel \"scan\" { stage inner i1 < s0 {\n"
-      "v0 = prior f32 r0 v1 = load f32 b1[i1] v2 = add f32 v0, v1\n"
-      "store b2[i1] = v2\n"
-      "reduce last f32 r0 = v2 }\n"
-      "schedule serial lanes 1 unroll 1 block 1 grain 1 }\n"
-      "outputs b2\n"
-      "}\n";
+  static const char *const program = "program {\n"
+                                     "symbol s0: [0, 100]\n"
+                                     "buffer b1 = input 0 f32[s0] strides [1]\n"
+                                     "buffer b2 = output 0 f32[s0]\n"
+                                     "kernel \"scan\" { stage inner i1 < s0 {\n"
+                                     "v0 = prior f32 r0 v1 = load f32 b1[i1] v2 = add f32 v0, v1\n"
+                                     "store b2[i1] = v2\n"
+                                     "reduce last f32 r0 = v2 }\n"
+                                     "schedule serial lanes 1 unroll 1 block 1 grain 1 }\n"
+                                     "outputs b2\n"
+                                     "}\n";
   static const change_t programs[] = {
       {"outputs b2", "outputs b2", ""},
       {"prior f32 r0", "prior f32 r1", "v0: r1 is no reduction of this stage"},

@@ -106,7 +106,8 @@ static void test_loop(void **state) {
   R(place, ASSOCIATIVE(sum_body, 1, &x, 0, 0), DT_E_UNSUPPORTED, "test_scan.c:")                   \
   R(captures, ASSOCIATIVE(outer, 1, &x, 0, 0), DT_E_SHAPE, "from outside, which has rank 2")       \
   R(widens, ASSOCIATIVE(widen, 1, &x, 0, 0), DT_E_DTYPE, "result 0 of combine is f64 of rank 0")   \
-  R(unset, ASSOCIATIVE(nothing, 1, &x, 0, 0), DT_E_ARGUMENT, "output 0 of 1 was not set by combine") \
+  R(unset, ASSOCIATIVE(nothing, 1, &x, 0, 0), DT_E_ARGUMENT,                                       \
+    "output 0 of 1 was not set by combine")                                                        \
   R(axis, ASSOCIATIVE(keep, 1, &x, 2, 0), DT_E_ARGUMENT, "axis 2")                                 \
   R(ranks, ASSOCIATIVE(keep, 2, both, 0, 0), DT_E_SHAPE, "xs[1] has rank 0, xs[0] rank 2")         \
   R(flags, ASSOCIATIVE(keep, 1, &x, 0, 2), DT_E_ARGUMENT, "the flags 2")                           \
