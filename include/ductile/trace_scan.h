@@ -13,6 +13,8 @@ extern "C" {
 // Of dt_associative_scan and dt_scan.
 typedef enum dt_scan_flag_t {
   DT_SCAN_BACKWARDS = 1, // from the end of the axis to its beginning
+  DT_SCAN_NUMBERED = 2,  // dt_scan: the body gets the trip's number (i64, rank 0; the first is 0)
+                         // in front of the carry
 } dt_scan_flag_t;
 
 // Joins the tuples along `axis`, one after another. Tuple i has the elements at i of xs[0 … n-1],

@@ -16,7 +16,7 @@ typedef struct scan_t {
   dt_branch_fn_t body;
   void *closure;
   uint32_t n_carry, n_xs, n_ys;
-  bool backwards;
+  bool backwards, numbered;
   dt_value_t *xs;
   dt_value_t *init; // the trip's number, the carry, the stacked values
   dt_sym_t length;  // trips
@@ -41,7 +41,7 @@ static bool check_call(dt_trace_t *trace, dt_branch_fn_t body, uint32_t n_carry,
     DT_TRACE_FAIL(trace, DT_E_LIMIT, "more than %u values of a kind", DT_MAX_VALUES);
   else if (n_carry + n_ys == 0)
     DT_TRACE_FAIL(trace, DT_E_ARGUMENT, "no value would come out");
-  else if (flags & ~(uint32_t)DT_SCAN_BACKWARDS)
+  else if (flags & ~(uint32_t)(DT_SCAN_BACKWARDS | DT_SCAN_NUMBERED))
     DT_TRACE_FAIL(trace, DT_E_ARGUMENT, "the flags %u are none of dt_scan_flag_t", flags);
   return !trace->status;
 }
@@ -134,14 +134,15 @@ static bool declare_stack(const scan_t *scan, dt_value_t y, dt_value_t *out) {
 static bool make_trip(scan_t *scan, dt_value_t *states, dt_value_t *out) {
   dt_trace_t *trace = scan->trace;
   uint32_t n_carry = scan->n_carry;
-  dt_value_t *in = dt__trace_values(trace, n_carry + scan->n_xs);
+  uint32_t first = scan->numbered; // of the carry among what the body gets
+  dt_value_t *in = dt__trace_values(trace, first + n_carry + scan->n_xs);
   if (!in || !dt__trace_declare_state(trace, 1 + n_carry, scan->init, false, states))
     return false;
   dt_value_t place = place_of(scan, states[0]);
-  for (uint32_t k = 0; k < n_carry; k++)
-    in[k] = states[1 + k];
+  for (uint32_t k = 0; k < first + n_carry; k++)
+    in[k] = states[1 - first + k];
   for (uint32_t k = 0; k < scan->n_xs && !trace->status; k++)
-    in[n_carry + k] = (dt_gather)(trace, scan->xs[k], place, 0);
+    in[first + n_carry + k] = (dt_gather)(trace, scan->xs[k], place, 0);
   trace->origin = scan->origin;
   if (trace->status || !dt__trace_run_body(trace, scan->body, scan->closure, in,
                                            n_carry + scan->n_ys, out + 1, "the body"))
@@ -259,7 +260,8 @@ void dt_scan(dt_trace_t *trace, dt_branch_fn_t body, void *closure, uint32_t n_c
                        .n_carry = n_carry,
                        .n_xs = n_xs,
                        .n_ys = n_ys,
-                       .backwards = flags & DT_SCAN_BACKWARDS};
+                       .backwards = flags & DT_SCAN_BACKWARDS,
+                       .numbered = (flags & DT_SCAN_NUMBERED) != 0};
   if (dt__trace_begin(trace, "scan") && check_call(trace, body, n_carry, n_xs, n_ys, flags, out))
     scan_along(trace, &scan, init, xs, length, out);
 }

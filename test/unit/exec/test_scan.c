@@ -215,6 +215,46 @@ static void test_scan_by_length(void **state) {
   }
 }
 
+// The trips' numbers, and what they add up to.
+static dt_status_t count_trips(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
+                               void *closure) {
+  (void)closure;
+  out[0] = dt_add(t, in[1], in[0]);
+  out[1] = in[0];
+  return NULL;
+}
+
+static dt_status_t numbered(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  dt_value_t zero = dt_scalar(t, DT_I64, 0), made[2];
+  (void)closure;
+  for (uint32_t k = 0; k < 2; k++) {
+    dt_scan(t, count_trips, NULL, 1, &zero, 1, in, (dt_sym_t){0}, 1,
+            DT_SCAN_NUMBERED | (k ? DT_SCAN_BACKWARDS : 0), made);
+    out[k] = made[1];
+  }
+  out[2] = made[0];
+  return NULL;
+}
+
+static void test_numbered(void **state) {
+  fixture_t *fixture = *state;
+  dt_input_decl_t input = {.name = "x", .dtype = DT_F32, .rank = 1};
+  dt_function_options_t options = options_of(1, &input);
+  options.n_outputs = 3;
+  dt_function_t *function = function_of(fixture, numbered, NULL, &options);
+  for (int64_t n = 0; n < 12; n += 3) {
+    dt_tensor_t *x = tensor_full(0, 1, &n), *out[3] = {NULL, NULL, NULL};
+    expect_ok(dt_call(fixture->session, function, &x, 1, out, 3, NULL));
+    for (int64_t k = 0; k < n; k++) {
+      assert_int_equal(((int64_t *)dt_tensor_data(out[0]))[k], k);
+      assert_int_equal(((int64_t *)dt_tensor_data(out[1]))[k], n - 1 - k);
+    }
+    assert_int_equal(*(int64_t *)dt_tensor_data(out[2]), n * (n - 1) / 2);
+    RELEASE(x, out[0], out[1], out[2]);
+  }
+  dt_function_release(function);
+}
+
 // x W + h U, of which W and U come from outside.
 static dt_status_t cell(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
   const dt_value_t *weights = closure;
@@ -341,4 +381,4 @@ static void test_from_text(void **state) {
 
 RUN_TESTS_WITH(setup, fixture_close, TEST(test_recurrences), TEST(test_threads_agree),
                TEST(test_halves_are_joined_in_f32), TEST(test_in_a_loop), TEST(test_scan_by_length),
-               TEST(test_network), TEST(test_map), TEST(test_from_text))
+               TEST(test_numbered), TEST(test_network), TEST(test_map), TEST(test_from_text))
