@@ -196,7 +196,7 @@ static dt_node_id_t add_associative(graph_fixture_t *f, dt_dtype_t dtype) {
   dt_graph_t *body = dt__graph_create(&f->arena, f->env);
   dt_graph_control_t control = {{body}};
   dt_graph_input_t element = {.name = "", .dtype = dtype, .contiguous = true};
-  dt_node_id_t in[2], made, id = input(f, "x", dtype, 2, shape);
+  dt_node_id_t in[2], made, id, x = input(f, "x", dtype, 2, shape);
   if (dtype == DT_F16 || dtype == DT_BF16) // joined in f32
     return (dt_node_id_t){0};
   assert_non_null(body);
@@ -205,7 +205,7 @@ static dt_node_id_t add_associative(graph_fixture_t *f, dt_dtype_t dtype) {
   expect_ok(dt__graph_add(body, dtype == DT_BOOL ? DT_OP_logical_or : DT_OP_maximum, in, 2, NULL,
                           NULL, &made));
   expect_ok(dt__graph_add_output(body, made));
-  expect_ok(dt__graph_add_control(f->graph, DT_OP_associative_scan, &control, &id, 1,
+  expect_ok(dt__graph_add_control(f->graph, DT_OP_associative_scan, &control, &x, 1,
                                   &(dt_attrs_t){.n_axes = 1}, NULL, &id));
   expect_ok(dt__graph_add(f->graph, DT_OP_result, &id, 1, NULL, NULL, &id));
   return id;
