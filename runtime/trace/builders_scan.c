@@ -240,11 +240,15 @@ static void begin_scan(scan_t *scan, const dt_value_t *init, const dt_value_t *x
     dt__trace_clear(n_out, out);
 }
 
-static void scan_along(dt_trace_t *trace, const scan_t *given, const dt_value_t *init,
+// Nothing comes out of what failed before, or is refused.
+static void scan_along(dt_trace_t *trace, bool good, const scan_t *given, const dt_value_t *init,
                        const dt_value_t *xs, dt_sym_t length, dt_value_t *out) {
-  scan_t *scan = DT_ARENA_NEW(&trace->traced->arena, scan_t);
-  if (!scan) {
+  scan_t *scan = good ? DT_ARENA_NEW(&trace->traced->arena, scan_t) : NULL;
+  if (good && !scan)
     (void)dt__trace_take(trace, DT_NO_MEMORY());
+  if (!scan) {
+    if (given->n_carry <= DT_MAX_VALUES && given->n_ys <= DT_MAX_VALUES)
+      dt__trace_clear(given->n_carry + given->n_ys, out);
     return;
   }
   *scan = *given;
@@ -262,13 +266,14 @@ void dt_scan(dt_trace_t *trace, dt_branch_fn_t body, void *closure, uint32_t n_c
                        .n_ys = n_ys,
                        .backwards = flags & DT_SCAN_BACKWARDS,
                        .numbered = (flags & DT_SCAN_NUMBERED) != 0};
-  if (dt__trace_begin(trace, "scan") && check_call(trace, body, n_carry, n_xs, n_ys, flags, out))
-    scan_along(trace, &scan, init, xs, length, out);
+  bool good =
+      dt__trace_begin(trace, "scan") && check_call(trace, body, n_carry, n_xs, n_ys, flags, out);
+  scan_along(trace, good, &scan, init, xs, length, out);
 }
 
 void dt_map(dt_trace_t *trace, dt_branch_fn_t body, void *closure, uint32_t n_xs,
             const dt_value_t *xs, uint32_t n_ys, dt_value_t *out) {
   const scan_t scan = {.body = body, .closure = closure, .n_xs = n_xs, .n_ys = n_ys};
-  if (dt__trace_begin(trace, "map") && check_call(trace, body, 0, n_xs, n_ys, 0, out))
-    scan_along(trace, &scan, NULL, xs, (dt_sym_t){0}, out);
+  bool good = dt__trace_begin(trace, "map") && check_call(trace, body, 0, n_xs, n_ys, 0, out);
+  scan_along(trace, good, &scan, NULL, xs, (dt_sym_t){0}, out);
 }

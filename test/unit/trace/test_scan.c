@@ -142,6 +142,7 @@ static dt_status_t refused_program(dt_trace_t *t, const dt_value_t *in, dt_value
                                    void *closure) {
   dt_value_t x = in[0], c = in[2], both[2] = {x, c}, out[4] = {{0}};
   dt_sym_t none = {0};
+  out[0] = x;
   switch (*(const int *)closure) {
 #define R(name, call, code, part)                                                                  \
   case R_##name:                                                                                   \
@@ -150,6 +151,11 @@ static dt_status_t refused_program(dt_trace_t *t, const dt_value_t *in, dt_value
     REFUSALS
 #undef R
   }
+  // Whatever had room for results has none; a builder of one value has other room.
+  int which = *(const int *)closure;
+  if (which != R_none && which != R_many && which != R_nothing_out && which != R_no_out &&
+      (which < R_mode || which > R_rank_0))
+    assert_int_equal(out[0].id, 0);
   out_values[0] = x;
   return NULL;
 }
