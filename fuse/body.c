@@ -86,6 +86,7 @@ static dt_status_t copy_inst(dt_body_copy_t *copy, const dt_inst_t *from, uint32
   switch (from->kind) {
   case DT_INST_ROW:
   case DT_INST_RUNNING:
+  case DT_INST_PRIOR:
     inst.row += copy->row_base;
     break;
   case DT_INST_BIND:

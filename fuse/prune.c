@@ -22,6 +22,23 @@ static void mark_reduction(bool *live, bool *kept, const dt_stage_t *stage, uint
 
 // What stores, binds and the reductions already kept need; a running value that is needed keeps its
 // reduction.
+// One that reads what the iteration before left keeps its reduction, too, whose value stands behind
+// it: then the walk begins again.
+static bool mark_needed(const dt_stage_t *stage, const dt_inst_t *inst, bool *live, bool *kept) {
+  bool again = false;
+  for (int a = 0; a < 3; a++)
+    mark(live, inst->args[a]);
+  mark(live, inst->mask);
+  if (inst->kind != DT_INST_RUNNING && inst->kind != DT_INST_PRIOR)
+    return false;
+  for (uint32_t f = 0; f < stage->reductions.len; f++)
+    if (stage->reductions.items[f].row == inst->row) {
+      again = again || (inst->kind == DT_INST_PRIOR && !kept[f]);
+      mark_reduction(live, kept, stage, f);
+    }
+  return again;
+}
+
 static void find_live(const dt_stage_t *stage, bool *live, bool *kept) {
   for (uint32_t k = 0; k < stage->stores.len; k++) {
     mark(live, stage->stores.items[k].value);
@@ -30,18 +47,14 @@ static void find_live(const dt_stage_t *stage, bool *live, bool *kept) {
   for (uint32_t k = 0; k < stage->reductions.len; k++)
     if (kept[k])
       mark_reduction(live, kept, stage, k);
-  for (uint32_t k = stage->insts.len; k-- > 0;) {
-    const dt_inst_t *inst = &stage->insts.items[k];
-    if (inst->kind == DT_INST_BIND)
-      live[k] = true;
-    if (!live[k])
-      continue;
-    for (int a = 0; a < 3; a++)
-      mark(live, inst->args[a]);
-    mark(live, inst->mask);
-    for (uint32_t f = 0; inst->kind == DT_INST_RUNNING && f < stage->reductions.len; f++)
-      if (stage->reductions.items[f].row == inst->row)
-        mark_reduction(live, kept, stage, f);
+  for (bool again = true; again;) {
+    again = false;
+    for (uint32_t k = stage->insts.len; k-- > 0;) {
+      if (stage->insts.items[k].kind == DT_INST_BIND)
+        live[k] = true;
+      if (live[k])
+        again = mark_needed(stage, &stage->insts.items[k], live, kept) || again;
+    }
   }
 }
 

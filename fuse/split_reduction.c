@@ -54,7 +54,8 @@ static bool splittable(dt_program_t *program, const dt_kernel_t *kernel,
   if (target->strict_fp && dt__kernel_has_order(kernel))
     return false;
   const dt_stage_t *stage = &kernel->stages.items[0];
-  if (stage->n_loops != 1 || stage->reductions.len == 0 || stage->stores.len)
+  if (stage->n_loops != 1 || stage->reductions.len == 0 || stage->stores.len ||
+      dt__stage_in_order(stage))
     return false;
   bool columns = dt__target_has_teams(target) && reduces_columns(program, kernel);
   if (!columns && !few_outer(program, kernel))
@@ -67,8 +68,7 @@ static bool splittable(dt_program_t *program, const dt_kernel_t *kernel,
     if (dt__reduction_is_arg(stage->reductions.items[f].kind))
       return false;
   for (uint32_t i = 0; i < stage->insts.len; i++)
-    if (stage->insts.items[i].kind == DT_INST_BIND || stage->insts.items[i].kind == DT_INST_ROW ||
-        stage->insts.items[i].kind == DT_INST_RUNNING)
+    if (stage->insts.items[i].kind == DT_INST_BIND || stage->insts.items[i].kind == DT_INST_ROW)
       return false;
   for (uint32_t s = 1; s < kernel->stages.len; s++)
     if (kernel->stages.items[s].n_loops)

@@ -93,6 +93,7 @@ static void place_inst(dt_body_t *k, uint32_t id) {
     at_least(&level, k->stage_level);
     varying = k->rows[inst->row].varying;
     break;
+  case DT_INST_PRIOR:
   case DT_INST_RUNNING: // as deep as the reduction's step
     at_least(&level, k->stage_level + k->stage->n_loops);
     varying = k->outer_lanes && k->axis;
@@ -557,6 +558,8 @@ static dt_lanes_t make_value(dt_body_t *k, uint32_t id) {
     return value_bind(k, inst, id);
   case DT_INST_RUNNING:
     return dt__reduction_running(k, inst->row);
+  case DT_INST_PRIOR:
+    return dt__reduction_prior(k, inst->row);
   case DT_INST_SEARCH:
     return value_search(k, inst, id);
   case DT_INST_SOUND:

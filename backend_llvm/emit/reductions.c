@@ -25,6 +25,8 @@ static LLVMValueRef identity(dt_body_t *k, const dt_reduction_t *reduction) {
 static LLVMValueRef combine(dt_body_t *k, const dt_reduction_t *reduction, LLVMValueRef a,
                             LLVMValueRef b) {
   LLVMValueRef args[2] = {a, b};
+  if (dt__reduction_is_last(reduction->kind))
+    return b;
   return dt__emit_scalar_op(k->m, dt__reduction_info(reduction->kind)->combine,
                             value_dtype(k, reduction), args);
 }
@@ -207,7 +209,16 @@ void dt__reductions_iterate(dt_body_t *k) {
     k->accs[i].stepped = false;
 }
 
+// What the iteration before left is read before any step overwrites it: a value may need that of
+// several reductions.
+static void read_priors(dt_body_t *k) {
+  for (uint32_t id = 0; id < k->stage->insts.len; id++)
+    if (k->stage->insts.items[id].kind == DT_INST_PRIOR)
+      (void)dt__inst_value(k, id);
+}
+
 void dt__reductions_step(dt_body_t *k) {
+  read_priors(k);
   for (uint32_t i = 0; i < k->stage->reductions.len; i++)
     step_once(k, i);
 }
@@ -279,17 +290,34 @@ static LLVMValueRef row_value(dt_body_t *k, const dt_reduction_t *reduction, fou
   return LLVMBuildSelect(k->m->b, is_none(k, found.index), zero, found.index, "");
 }
 
+// The reduction that defines `row`; false fails the emission.
+static bool find_reduction(dt_body_t *k, uint32_t row, uint32_t *out, dt_lanes_t *none) {
+  for (*out = 0; *out < k->stage->reductions.len; ++*out)
+    if (k->stage->reductions.items[*out].row == row)
+      return true;
+  dt__emit_fail(k->m, DT_FAIL(DT_E_INTERNAL, "loop IR: row %u is reduced by another stage", row));
+  for (uint32_t c = 0; c < DT_MAX_UNROLL; c++)
+    none->v[c] = dt__emit_i64(k->m, 0);
+  return false;
+}
+
+dt_lanes_t dt__reduction_prior(dt_body_t *k, uint32_t row) {
+  dt_lanes_t out = {.varying = k->acc_vector};
+  uint32_t i = 0;
+  if (!find_reduction(k, row, &i, &out))
+    return out;
+  dt__body_at(k, k->stage_level + k->stage->n_loops);
+  const dt_accumulator_t *acc = &k->accs[i];
+  for (uint32_t c = 0; c < (out.varying ? k->copies : 1); c++)
+    out.v[c] = LLVMBuildLoad2(k->m->b, acc->type, acc->value[c], "");
+  return out;
+}
+
 dt_lanes_t dt__reduction_running(dt_body_t *k, uint32_t row) {
   dt_lanes_t out = {.varying = k->acc_vector};
   uint32_t i = 0;
-  while (i < k->stage->reductions.len && k->stage->reductions.items[i].row != row)
-    i++;
-  if (i == k->stage->reductions.len) {
-    dt__emit_fail(k->m, DT_FAIL(DT_E_INTERNAL, "loop IR: row %u is reduced by another stage", row));
-    for (uint32_t c = 0; c < DT_MAX_UNROLL; c++)
-      out.v[c] = dt__emit_i64(k->m, 0);
+  if (!find_reduction(k, row, &i, &out))
     return out;
-  }
   step_once(k, i);
   dt__body_at(k, k->stage_level + k->stage->n_loops);
   const dt_accumulator_t *acc = &k->accs[i];

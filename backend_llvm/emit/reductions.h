@@ -16,6 +16,8 @@ LLVMValueRef dt__reduction_join(dt_body_t *k, const dt_reduction_t *reduction, L
                                 LLVMValueRef b);
 // The reduction of the stage that defines `row`, up to and with this iteration.
 dt_lanes_t dt__reduction_running(dt_body_t *k, uint32_t row);
+// The same as the iteration before left it: asked for before the step.
+dt_lanes_t dt__reduction_prior(dt_body_t *k, uint32_t row);
 // The row value: per lane when `keep_lanes`, else of all lanes and copies together. A team has that
 // of all its threads, in each of them.
 dt_lanes_t dt__reduction_end(dt_body_t *k, const dt_reduction_t *reduction, dt_accumulator_t *acc,

@@ -14,6 +14,7 @@
 #include "ductile/random.h"
 #include "ductile/tensor.h"
 #include "ductile/trace_index.h"
+#include "ductile/trace_scan.h"
 #include "ductile/trace_windows.h"
 
 #ifdef __cplusplus
@@ -112,15 +113,6 @@ DT_API const dt_sym_t *dt_int_elements(dt_trace_t *trace, dt_value_t x, uint32_t
 DT_API dt_sym_t dt_capture(dt_trace_t *trace, const char *name, const int64_t *address);
 
 // ---- Control that data decides --------------------------------------------------------------------
-// A body: reads in[] and sets out[]. Its failures are treated as dt_program_fn_t says.
-// - It is traced once, whether or not calls will run it.
-// - It may read values made outside of it; they become operands. Its own values end with it.
-// - It may itself branch and loop. It may not read numbers from data (dt_item, dt_nonzero,
-//   dt_masked_select, dt_repeat_interleave) or call dt_update: DT_E_STATE.
-// - A dt_check in it must hold at each call, whether or not the call runs the body. Checks on
-//   elements (dt_gather) are made only where the body runs.
-typedef dt_status_t (*dt_branch_fn_t)(dt_trace_t *trace, const dt_value_t *in, dt_value_t *out,
-                                      void *closure);
 // out[0 … n_out-1] of `then_fn` if `pred` (one bool of rank 0) is true, else of `else_fn`. Only
 // that body runs. Both get in[0 … n_in-1]. Their outputs must agree in dtype and rank (DT_E_DTYPE,
 // DT_E_SHAPE). If a guard can make their sizes equal, it does. Else the sizes depend on `pred`, as
@@ -320,12 +312,6 @@ DT_API dt_value_t dt_masked_select(dt_trace_t *trace, dt_value_t x, dt_value_t m
 DT_API dt_value_t dt_repeat_interleave(dt_trace_t *trace, dt_value_t x, dt_value_t repeats,
                                        int32_t axis);
 // Sums of the elements up to each one along `axis`: same dtype (not bool; integers wrap) and sizes.
-typedef enum dt_cumsum_mode_t {
-  DT_CUMSUM_INCLUSIVE = 0,
-  DT_CUMSUM_EXCLUSIVE = 1, // without the element itself: the first is 0
-  DT_CUMSUM_REVERSE = 2,   // from the end
-  DT_CUMSUM_EXCLUSIVE_REVERSE = 3,
-} dt_cumsum_mode_t;
 DT_API dt_value_t dt_cumsum(dt_trace_t *trace, dt_value_t x, int32_t axis, dt_cumsum_mode_t mode);
 // For each of `values`: how many elements of `sorted` are less than it, or with `inclusive` less or
 // equal. i64 of the values' sizes. Both operands have one dtype, not bool. `sorted` has rank 1, is

@@ -137,8 +137,9 @@ typedef struct dt_graph_assert_t {
 // graphs in the same environment that read operands as their inputs, in order, without the
 // predicate. They have no constants, captures, asserts or updates and bind no symbols. Branches
 // agree in their outputs' dtypes, ranks and sizes; a test gives one rank-0 bool; a body's outputs
-// are the new state, as many as the state and each of its dtype and sizes. Shared by graphs that
-// passes make of one another.
+// are the new state, as many as the state and each of its dtype and sizes. The one body of an
+// `associative_scan` has only nodes of rank 0: its inputs are the elements on the left, those on
+// the right and what is captured. Shared by graphs that passes make of one another.
 #define DT_MOST_CASES 64u
 typedef struct dt_graph_control_t {
   const struct dt_graph *bodies[DT_MOST_CASES]; // the others are NULL
@@ -208,20 +209,23 @@ dt_status_t dt__graph_add_capture(dt_graph_t *graph, const dt_graph_capture_t *c
 // to that); an input is updated once.
 dt_status_t dt__graph_add_update(dt_graph_t *graph, const dt_graph_update_t *update) DT_MUST_USE;
 
-// A `cond`, `switch` or `while` over bodies that are complete. `inputs`: the predicate and
-// operands, or the state and what is captured.
+// A `cond`, `switch`, `while` or `associative_scan` over bodies that are complete. `inputs`: the
+// predicate and operands, or the state (what is scanned) and what is captured. `others`: attributes
+// besides the bodies, or NULL.
 dt_status_t dt__graph_add_control(dt_graph_t *graph, dt_op_t op, const dt_graph_control_t *control,
                                   const dt_node_id_t *inputs, uint32_t n_inputs,
-                                  const dt_origin_t *origin, dt_node_id_t *out) DT_MUST_USE;
+                                  const dt_attrs_t *others, const dt_origin_t *origin,
+                                  dt_node_id_t *out) DT_MUST_USE;
 static inline bool dt__op_is_control(dt_op_t op) {
-  return op == DT_OP_cond || op == DT_OP_switch || op == DT_OP_while;
+  return op == DT_OP_cond || op == DT_OP_switch || op == DT_OP_while ||
+         op == DT_OP_associative_scan;
 }
 // The bodies of one of these.
 static inline const dt_graph_control_t *dt__graph_control(const dt_graph_t *graph,
                                                           const dt_node_t *node) {
   return &graph->controls.items[node->attrs->index];
 }
-// What the bodies are called: then, else, case, test, body.
+// What the bodies are called: then, else, case, test, body, combine.
 const char *dt__control_body_name(dt_op_t op, uint32_t body);
 // A copy of the bodies, and of theirs, with `env` as environment; nodes are shared.
 dt_status_t dt__graph_rehome_controls(dt_graph_t *graph) DT_MUST_USE;

@@ -171,6 +171,7 @@ DT_DTYPE_RULES
   RULE(cond, DT_ATTR_INDEX)                                                                        \
   RULE(switch, DT_ATTR_INDEX)                                                                      \
   RULE(while, DT_ATTR_INDEX)                                                                       \
+  RULE(associative_scan, DT_ATTR_INDEX | DT_ATTR_AXES)                                             \
   RULE(result, DT_ATTR_INDEX)                                                                      \
   RULE(external, DT_ATTR_INDEX | DT_ATTR_SYMS)                                                     \
   RULE(window, DT_ATTR_N_AXES | DT_ATTR_SYMS)                                                      \

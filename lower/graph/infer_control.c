@@ -7,17 +7,23 @@
 #include "runtime/base/status.h"
 
 #include <stdio.h>
+#include <string.h>
 
 const char *dt__control_body_name(dt_op_t op, uint32_t body) {
   static const char *const names[2][2] = {{"then", "else"}, {"test", "body"}};
+  if (op == DT_OP_associative_scan)
+    return "combine";
   return op == DT_OP_switch ? "case" : names[op == DT_OP_while][body & 1];
 }
 
 dt_status_t dt__graph_add_control(dt_graph_t *graph, dt_op_t op, const dt_graph_control_t *control,
                                   const dt_node_id_t *inputs, uint32_t n_inputs,
-                                  const dt_origin_t *origin, dt_node_id_t *out) {
+                                  const dt_attrs_t *others, const dt_origin_t *origin,
+                                  dt_node_id_t *out) {
   *out = (dt_node_id_t){0};
   dt_attrs_t attrs = {0};
+  if (others)
+    memcpy(&attrs, others, sizeof(attrs));
   attrs.index = graph->controls.len;
   if (!DT_VEC_PUSH(graph->arena, &graph->controls, *control))
     return DT_NO_MEMORY();
@@ -237,14 +243,17 @@ dt_status_t dt__infer_output(const dt_infer_t *ctx, dt_infer_output_t *out) {
     return external_output(ctx, node, out);
   if (!dt__op_is_control(node->op) || node->attrs->index >= ctx->graph->controls.len)
     return dt__infer_fail(ctx, DT_E_ARGUMENT,
-                          "the argument must be a cond, a switch, a while or an external");
-  // What a loop leaves has the sizes of its state, which its body's inputs have.
+                          "the argument must be a cond, a switch, a while, an associative_scan or an "
+                          "external");
+  // What a loop leaves has the sizes of its state, which its body's inputs have; what a scan gives
+  // those of what is scanned.
   const dt_graph_control_t *control = dt__graph_control(ctx->graph, node);
   const dt_graph_t *body = control->bodies[node->op == DT_OP_while];
   if (ctx->attrs->index >= body->outputs.len)
     return dt__infer_fail(ctx, DT_E_ARGUMENT, "there is no output %u of %u", ctx->attrs->index,
                           body->outputs.len);
-  const dt_node_t *output = node->op == DT_OP_while
+  bool like_input = node->op == DT_OP_while || node->op == DT_OP_associative_scan;
+  const dt_node_t *output = like_input
                                 ? dt__graph_node(ctx->graph, node->inputs[ctx->attrs->index])
                                 : output_of(body, ctx->attrs->index);
   *out = (dt_infer_output_t){output->dtype, output->rank, output->sizes};

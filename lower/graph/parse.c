@@ -397,7 +397,10 @@ static dt_status_t parse_body(parser_t *p, const char *name, const dt_graph_t **
 }
 
 static dt_status_t parse_bodies(parser_t *p, dt_op_t op, dt_graph_control_t *out) {
-  uint32_t n = op == DT_OP_switch ? DT_MOST_CASES : dt__op_is_control(op) ? 2 : 0;
+  uint32_t n = op == DT_OP_switch             ? DT_MOST_CASES
+               : op == DT_OP_associative_scan ? 1
+               : dt__op_is_control(op)        ? 2
+                                              : 0;
   for (uint32_t b = 0; b < n && (op != DT_OP_switch || !dt__scan_peek(p->scan, ":")); b++)
     DT_TRY(parse_body(p, dt__control_body_name(op, b), &out->bodies[b]));
   return NULL;
@@ -524,7 +527,7 @@ static dt_status_t add_op(parser_t *p, dt_op_t op, const dt_node_id_t *inputs, u
     return parse_external(p, inputs, n, out);
   DT_TRY(parse_bodies(p, op, &control));
   return placed(p, dt__op_is_control(op)
-                       ? dt__graph_add_control(p->graph, op, &control, inputs, n, NULL, out)
+                       ? dt__graph_add_control(p->graph, op, &control, inputs, n, attrs, NULL, out)
                        : dt__graph_add(p->graph, op, inputs, n, attrs, NULL, out));
 }
 

@@ -171,8 +171,9 @@ static void key(dt_text_t *out, bool *any, const char *name) {
 
 static void put_attrs(const dt_graph_t *graph, const dt_node_t *node, dt_text_t *out) {
   const dt_attrs_t *attrs = node->attrs;
-  bool apart = dt__op_is_control(node->op) || node->op == DT_OP_external; // printed behind
-  uint32_t mask = apart ? 0 : dt__op_attrs(node->op);
+  uint32_t mask = node->op == DT_OP_external ? 0 : dt__op_attrs(node->op); // printed behind
+  if (dt__op_is_control(node->op))
+    mask &= ~(uint32_t)DT_ATTR_INDEX;
   bool any = false;
   if (mask & DT_ATTR_INDEX) {
     key(out, &any, "index");

@@ -136,6 +136,17 @@ __attribute__((noinline)) static dt_status_t running(dt_interp_t *in, const dt_s
   return DT_FAIL(DT_E_INTERNAL, "%s: r%u is reduced by another stage", in->kernel->name, inst->row);
 }
 
+// The reduction as the iteration before left it: the loop takes this one's value at its end.
+__attribute__((noinline)) static dt_status_t prior(const dt_interp_t *in, const dt_stage_t *stage,
+                                                   const dt_inst_t *inst, dt_scalar_t *out) {
+  for (uint32_t k = 0; k < stage->reductions.len; k++)
+    if (stage->reductions.items[k].row == inst->row) {
+      *out = in->reductions[k].value;
+      return NULL;
+    }
+  return DT_FAIL(DT_E_INTERNAL, "%s: r%u is reduced by another stage", in->kernel->name, inst->row);
+}
+
 // By halving: where the buffer does not ascend, the answer is one of [0, size], the same
 // everywhere.
 static dt_status_t search(dt_interp_t *in, const dt_stage_t *stage, const dt_inst_t *inst,
@@ -194,6 +205,8 @@ static dt_status_t execute(dt_interp_t *in, const dt_stage_t *stage, const dt_in
     return bind(in, inst, out);
   case DT_INST_RUNNING:
     return running(in, stage, inst, out);
+  case DT_INST_PRIOR:
+    return prior(in, stage, inst, out);
   case DT_INST_SEARCH:
     return search(in, stage, inst, out);
   case DT_INST_WHOLE: // of calls of users' ops, which run otherwise
@@ -229,6 +242,10 @@ void dt__interp_reduction_take(dt_interp_t *in, const dt_stage_t *stage,
   dt_dtype_t dtype = stage->insts.items[reduction->value].dtype;
   dt_scalar_t value = in->insts[reduction->value];
   const dt_reduction_info_t *info = dt__reduction_info(reduction->kind);
+  if (dt__reduction_is_last(reduction->kind)) {
+    state->value = value;
+    return;
+  }
   if (!info->place) {
     in->args[0] = state->value;
     in->args[1] = value;

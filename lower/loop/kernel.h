@@ -52,6 +52,8 @@ typedef enum dt_inst_kind_t {
   DT_INST_ROW,     // row value `row` of an earlier stage
   DT_INST_RUNNING, // the reduction of this stage that defines row value `row`, up to and with this
                    // iteration of the inner loops in their order: the stage runs in order
+  DT_INST_PRIOR,   // row value `row`, which a LAST reduction of this stage defines, as the iteration
+                   // before left it; the reduction's start in the first: the stage runs in order
   DT_INST_SEARCH,  // how many elements of the rank-1 `buffer`, which ascends, are less than args[0]
                    // (`inclusive`: or equal); I64. Found by halving [0, size) at (low + high) / 2,
                    // so that it is the same number everywhere also where the buffer does not ascend
@@ -60,8 +62,8 @@ typedef enum dt_inst_kind_t {
                    // recorded, sym is 0, and loads that use it must be masked by this result. Where
                    // `mask` is false the result is false and sym is 0, but nothing is recorded.
   DT_INST_SOUND,   // no BIND of an earlier kernel has recorded a failure in this call (BOOL)
-  DT_INST_WHOLE,   // of a kernel that is a call of a user's op: the next operand, all of `buffer`;
-  // or, without a buffer, what it stores in result `row`. No value to anything else
+  DT_INST_WHOLE,   // of a call of a user's op: the next operand, all of `buffer`; or, without a
+                   // buffer, what it stores in result `row`. No value to anything else
 } dt_inst_kind_t;
 
 // An instruction; its id is its position in the stage's body, args are ids of earlier ones.
@@ -72,7 +74,7 @@ typedef struct dt_inst_t {
   dt_scalar_op_t op;
   uint32_t args[3]; // DT_NO_INST where unused
   uint32_t mask;    // LOAD, BIND: a BOOL instruction, or DT_NO_INST
-  uint32_t row;     // ROW, RUNNING
+  uint32_t row;     // ROW, RUNNING, PRIOR
   bool inclusive;   // SEARCH
   uint32_t check;   // BIND: index into the program's checks
   dt_buffer_id_t buffer;

@@ -165,12 +165,18 @@ bool dt__kernel_revises(const dt_kernel_t *kernel);
 typedef struct dt_reduction_info_t {
   const char *name;
   dt_scalar_op_t combine;
-  bool logic, place, ordered;
+  bool numbers, logic; // what it takes
+  bool place, ordered;
 } dt_reduction_info_t;
 // NULL: there is no such kind.
 const dt_reduction_info_t *dt__reduction_info(dt_reduction_kind_t kind);
 // The value over nothing, which changes no reduction of this kind (of a valid kind and dtype).
 dt_scalar_t dt__reduction_identity(dt_reduction_kind_t kind, dt_dtype_t dtype);
+// Each value takes the place of the one before: the stage's PRIORs say how they are joined.
+static inline bool dt__reduction_is_last(dt_reduction_kind_t kind) {
+  const dt_reduction_info_t *info = dt__reduction_info(kind);
+  return info && info->combine == DT_SCALAR_NONE;
+}
 // The reduction gives the place of a value, not a value.
 static inline bool dt__reduction_is_arg(dt_reduction_kind_t kind) {
   return dt__reduction_info(kind)->place;
@@ -180,7 +186,8 @@ bool dt__reduction_has_order(const dt_stage_t *stage, const dt_reduction_t *redu
 bool dt__kernel_has_order(const dt_kernel_t *kernel); // it has such a reduction
 // The stage does, and its inner loops may store to one element again: they run in order.
 bool dt__stage_revises_in_order(const dt_stage_t *stage);
-// The stage's inner loops run in their order, whole: it has running reductions, or revises.
+// The stage's inner loops run in their order, whole: it has running reductions, reads what an
+// iteration left to the next, or revises.
 bool dt__stage_in_order(const dt_stage_t *stage);
 bool dt__kernel_in_order(const dt_kernel_t *kernel); // it has such a stage
 // The kernel has a store to buffer `id`.

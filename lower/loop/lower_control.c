@@ -250,6 +250,8 @@ dt_status_t dt__lower_control(dt_lowering_t *ctx, dt_node_id_t id) {
   const dt_node_t *node = dt__lower_node(ctx, id);
   if (node->op == DT_OP_result) // its value was set with that of what it reads
     return NULL;
+  if (node->op == DT_OP_associative_scan) // a kernel, and no region
+    return dt__lower_associative_scan(ctx, id);
   control_t c = {.ctx = ctx, .id = id, .node = node, .bodies = dt__graph_control(ctx->graph, node)};
   c.n_outputs = c.bodies->bodies[node->op == DT_OP_while]->outputs.len;
   c.operands = operands_of(ctx, node, node->op != DT_OP_while);

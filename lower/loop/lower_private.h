@@ -47,6 +47,7 @@ dt_status_t dt__lower_compress(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
 dt_status_t dt__lower_overlap(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
 dt_status_t dt__lower_control(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
 dt_status_t dt__lower_external(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
+dt_status_t dt__lower_associative_scan(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
 // Makes the tables by node, for ctx->graph.
 dt_status_t dt__lower_tables(dt_lowering_t *ctx) DT_MUST_USE;
 // Any node, by its lowering.

@@ -200,6 +200,9 @@ static void print_inst(dt_loop_printer_t *printer, const dt_inst_t *inst, uint32
   case DT_INST_RUNNING:
     dt__text_printf(out, "running %s r%u", dtype, inst->row);
     break;
+  case DT_INST_PRIOR:
+    dt__text_printf(out, "prior %s r%u", dtype, inst->row);
+    break;
   case DT_INST_SEARCH:
     dt__text_printf(out, "search %s ", dtype);
     printer->buffer_name(printer, inst->buffer);

@@ -80,6 +80,7 @@ uint32_t dt__inst_arity(const dt_inst_t *inst) {
   case DT_INST_SEARCH:
     return 1;
   case DT_INST_RUNNING:
+  case DT_INST_PRIOR:
   case DT_INST_CONST:
   case DT_INST_INDEX:
   case DT_INST_ROW:
@@ -122,6 +123,7 @@ static dt_inst_t normal_form(const dt_inst_t *inst) {
     break;
   case DT_INST_ROW:
   case DT_INST_RUNNING:
+  case DT_INST_PRIOR:
     made.row = inst->row;
     break;
   case DT_INST_SEARCH:

@@ -39,7 +39,11 @@ bool dt__stage_revises_in_order(const dt_stage_t *stage) {
 
 bool dt__stage_in_order(const dt_stage_t *stage) {
   for (uint32_t i = 0; i < stage->insts.len; i++)
-    if (stage->insts.items[i].kind == DT_INST_RUNNING)
+    if (stage->insts.items[i].kind == DT_INST_RUNNING ||
+        stage->insts.items[i].kind == DT_INST_PRIOR)
+      return true;
+  for (uint32_t f = 0; f < stage->reductions.len; f++)
+    if (dt__reduction_is_last(stage->reductions.items[f].kind))
       return true;
   return dt__stage_revises_in_order(stage);
 }

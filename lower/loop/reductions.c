@@ -19,7 +19,7 @@ static dt_scalar_t start_lowest(dt_dtype_t dtype) { return dt__scalar_lowest(dty
 static dt_scalar_t start_highest(dt_dtype_t dtype) { return dt__scalar_highest(dtype); }
 
 // ---- The other columns --------------------------------------------------------------------------
-enum { TAKES_number = 0, TAKES_logic = 1 };
+enum { TAKES_number = 1, TAKES_logic = 2, TAKES_any = TAKES_number | TAKES_logic };
 enum { GIVES_value = 0, GIVES_place = 1 };
 enum { ORDER_free = 0, ORDER_ordered = 1 };
 
@@ -37,7 +37,8 @@ static const struct {
 #define REDUCTION(id, text, op, joins, first, takes, gives, order, doc)                            \
   [DT_REDUCE_##id] = {.info = {.name = #text,                                                      \
                                .combine = DT_SCALAR_##joins,                                       \
-                               .logic = TAKES_##takes != 0,                                        \
+                               .numbers = (TAKES_##takes & TAKES_number) != 0,                     \
+                               .logic = (TAKES_##takes & TAKES_logic) != 0,                        \
                                .place = GIVES_##gives != 0,                                        \
                                .ordered = ORDER_##order != 0},                                     \
                       .start = start_##first},

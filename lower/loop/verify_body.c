@@ -193,6 +193,23 @@ static dt_status_t verify_running(const dt_loop_verifier_t *v, const dt_inst_t *
   return dt__loop_verify_fail(v, "v%u: r%u is no reduction of this stage", at, inst->row);
 }
 
+// The reduction of this stage that leaves `row` to the next iteration.
+static dt_status_t verify_prior(const dt_loop_verifier_t *v, const dt_inst_t *inst, uint32_t at) {
+  for (uint32_t k = 0; k < v->stage->reductions.len; k++) {
+    const dt_reduction_t *reduction = &v->stage->reductions.items[k];
+    if (reduction->row != inst->row)
+      continue;
+    if (!dt__reduction_is_last(reduction->kind))
+      return dt__loop_verify_fail(v, "v%u: r%u is not what an iteration leaves to the next", at,
+                                  inst->row);
+    if (reduction->dtype != inst->dtype)
+      return dt__loop_verify_fail(v, "v%u: r%u is %s, not %s", at, inst->row,
+                                  dt_dtype_name(reduction->dtype), dt_dtype_name(inst->dtype));
+    return NULL;
+  }
+  return dt__loop_verify_fail(v, "v%u: r%u is no reduction of this stage", at, inst->row);
+}
+
 static dt_status_t verify_search(dt_loop_verifier_t *v, const dt_inst_t *inst, uint32_t at) {
   dt_dtype_t dtype = dtype_of(v, inst->args[0]);
   if (!in_domain('N', dtype) || dt__dtype_is_half(dtype) || inst->dtype != DT_I64)
@@ -289,6 +306,8 @@ static dt_status_t verify_inst(dt_loop_verifier_t *v, uint32_t at) {
     return verify_bind(v, inst, at);
   case DT_INST_RUNNING:
     return verify_running(v, inst, at);
+  case DT_INST_PRIOR:
+    return verify_prior(v, inst, at);
   case DT_INST_SEARCH:
     return verify_search(v, inst, at);
   case DT_INST_WHOLE:
@@ -381,7 +400,8 @@ static dt_status_t verify_reduction(dt_loop_verifier_t *v, const dt_reduction_t 
   const char *name = info->name;
   bool arg = info->place;
   dt_dtype_t dtype = dtype_of(v, reduction->value);
-  if (info->logic != (dtype == DT_BOOL) || reduction->dtype != (arg ? DT_I64 : dtype))
+  if (!(dtype == DT_BOOL ? info->logic : info->numbers) ||
+      reduction->dtype != (arg ? DT_I64 : dtype))
     return dt__loop_verify_fail(v, "reduction %s of %s gives %s", name, dt_dtype_name(dtype),
                                 dt_dtype_name(reduction->dtype));
   if (dt__dtype_is_half(dtype))

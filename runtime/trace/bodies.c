@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bodies of `cond`, `switch` and `while`: cuts the traced nodes of a body out of the program's
-// graph into a graph of its own. A body is a range of nodes. Values that it reads from before the
-// range become operands; so do constants, which stay the program's.
+// Bodies of `cond`, `switch`, `while` and `associative_scan`: cuts the traced nodes of a body out
+// of the program's graph into a graph of its own. A body is a range of nodes. Values that it reads
+// from before the range become operands; so do constants, which stay the program's.
 #include "runtime/trace/builder.h"
 
 #include <string.h>
@@ -103,7 +103,9 @@ static dt_status_t declare_operands(cutting_t *cut, dt_graph_t *to, dt_node_id_t
     dt_graph_input_t input = {
         .name = "", .dtype = node->dtype, .rank = node->rank, .contiguous = true};
     dt_sym_t stride = dt__sym_const(to->env, 1);
-    for (uint32_t d = node->rank; d-- > 0;) {
+    if (cut->control->op == DT_OP_associative_scan && k < cut->control->n_state)
+      input.rank = 0; // one element of what is scanned
+    for (uint32_t d = input.rank; d-- > 0;) {
       input.sizes[d] = node->sizes[d];
       input.strides[d] = stride;
       stride = dt__sym_mul(to->env, stride, node->sizes[d]);
@@ -156,9 +158,9 @@ static dt_status_t cut_body(cutting_t *cut, uint32_t b, const dt_graph_t **out) 
     if (cut->operand[k])
       map[k] = inputs[cut->operand[k] - 1];
   for (uint32_t k = 0; k < control->n_state; k++)
-    map[body->begin + k] = inputs[k];
-  for (uint32_t k = body->begin + control->n_state; k < body->end; k++)
-    if (cut->live[k] && !cut->operand[k])
+    map[control->states[b][k].id - 1] = inputs[k];
+  for (uint32_t k = body->begin; k < body->end; k++)
+    if (cut->live[k] && !cut->operand[k] && from->nodes.items[k].op != DT_OP_input)
       DT_TRY(copy_node(cut, to, k, map));
   for (uint32_t k = 0; k < control->n_outputs[b]; k++)
     DT_TRY(dt__graph_add_output(to, map[control->outputs[b][k].id - 1]));
@@ -182,14 +184,20 @@ static dt_status_t add_control(dt_trace_t *trace, const dt_trace_control_t *cont
   dt_graph_control_t made = {{NULL, NULL}};
   for (uint32_t b = 0; b < control->n_bodies; b++)
     DT_TRY(cut_body(&cut, b, &made.bodies[b]));
-  uint32_t first = control->op != DT_OP_while;
-  dt_node_id_t *inputs = DT_ARENA_ARRAY(cut.arena, dt_node_id_t, cut.operands.len + 1);
+  bool scans = control->op == DT_OP_associative_scan;
+  uint32_t first = control->op != DT_OP_while && !scans;
+  uint32_t skipped = scans ? control->n_state / 2 : 0; // what is scanned is given once
+  uint32_t n_inputs = cut.operands.len - skipped;
+  dt_attrs_t attrs = {0};
+  dt_node_id_t *inputs = DT_ARENA_ARRAY(cut.arena, dt_node_id_t, n_inputs + 1);
   if (!inputs)
     return DT_NO_MEMORY();
   inputs[0] = (dt_node_id_t){control->pred.id};
-  if (cut.operands.len)
-    memcpy(inputs + first, cut.operands.items, cut.operands.len * sizeof(*inputs));
-  return dt__graph_add_control(trace->graph, control->op, &made, inputs, cut.operands.len + first,
+  if (n_inputs)
+    memcpy(inputs + first, cut.operands.items + skipped, n_inputs * sizeof(*inputs));
+  attrs.n_axes = scans;
+  attrs.axes[0] = (int32_t)control->axis;
+  return dt__graph_add_control(trace->graph, control->op, &made, inputs, n_inputs + first, &attrs,
                                &trace->origin, out);
 }
 

@@ -158,8 +158,8 @@ bool dt__trace_has_ended(const dt_trace_t *trace, dt_value_t x);
 // Ends the body with the last node so far; constants made in it go on outside. False fails the
 // trace.
 bool dt__trace_end_body(dt_trace_t *trace, dt_trace_body_t *body);
-// Ended bodies as graphs, joined by a `cond`, `switch` or `while` over `inputs` and whatever else
-// they read; `n_state` inputs of each for a while stand at its beginning.
+// Ended bodies as graphs, joined by a `cond`, `switch`, `while` or `associative_scan` over `inputs`
+// and whatever else they read. `states[b]` is the state as body b sees it, by node of the trace.
 typedef struct dt_trace_control_t {
   dt_op_t op;
   uint32_t n_bodies;
@@ -167,11 +167,33 @@ typedef struct dt_trace_control_t {
   const dt_value_t *outputs[DT_MOST_CASES];
   uint32_t n_outputs[DT_MOST_CASES];
   dt_value_t pred;        // cond, switch
-  uint32_t n_state;       // while
-  const dt_value_t *init; // while
+  uint32_t n_state;       // while; of an associative_scan twice as many as are scanned
+  const dt_value_t *init; // while; of an associative_scan what is scanned, twice
+  const dt_value_t *states[DT_MOST_CASES]; // by body, n_state
+  uint32_t axis;                           // associative_scan
 } dt_trace_control_t;
 // The node; none with the trace failed.
 dt_value_t dt__trace_add_control(dt_trace_t *trace, const dt_trace_control_t *control);
+// ---- Bodies under way (builders_control.c) --------------------------------------------------------
+// Memory for `n` values; NULL fails the trace.
+dt_value_t *dt__trace_values(dt_trace_t *trace, uint32_t n);
+// No values, where `out` is given.
+void dt__trace_clear(uint32_t n, dt_value_t *out);
+// `in` as it reads now; false fails the trace.
+bool dt__trace_operands(dt_trace_t *trace, uint32_t n, const dt_value_t *in, const char *what,
+                        dt_value_t *out);
+// Values of a body that nothing is known of, of the dtypes and sizes of `like`; `elements`: of rank
+// 0. False fails the trace.
+bool dt__trace_declare_state(dt_trace_t *trace, uint32_t n, const dt_value_t *like, bool elements,
+                             dt_value_t *out);
+// Runs a body; its outputs are values of the trace.
+bool dt__trace_run_body(dt_trace_t *trace, dt_branch_fn_t fn, void *closure, const dt_value_t *in,
+                        uint32_t n_out, dt_value_t *out, const char *name);
+// Traces body b of `control` over `in`, of which the first n_state are replaced.
+bool dt__trace_body(dt_trace_t *trace, dt_trace_control_t *control, uint32_t b, dt_branch_fn_t fn,
+                    void *closure, dt_value_t *in, uint32_t n_out);
+// What `control` gives, into `out`; none with the trace failed.
+void dt__trace_results(dt_trace_t *trace, dt_value_t control, uint32_t n, dt_value_t *out);
 // Drops what was traced in bodies from the graph, which no node outside of them uses.
 dt_status_t dt__trace_drop_bodies(dt_trace_t *trace) DT_MUST_USE;
 

@@ -8,21 +8,20 @@
 
 #include <string.h>
 
-static void clear(uint32_t n, dt_value_t *out) {
+void dt__trace_clear(uint32_t n, dt_value_t *out) {
   for (uint32_t k = 0; out && k < n; k++)
     out[k] = (dt_value_t){0};
 }
 
-static dt_value_t *values(dt_trace_t *trace, uint32_t n) {
+dt_value_t *dt__trace_values(dt_trace_t *trace, uint32_t n) {
   dt_value_t *made = DT_ARENA_ARRAY(&trace->traced->arena, dt_value_t, (size_t)n + 1);
   if (!made)
     (void)dt__trace_take(trace, DT_NO_MEMORY());
   return made;
 }
 
-// `in` as it reads now; false fails the trace.
-static bool take_operands(dt_trace_t *trace, uint32_t n, const dt_value_t *in, const char *what,
-                          dt_value_t *out) {
+bool dt__trace_operands(dt_trace_t *trace, uint32_t n, const dt_value_t *in, const char *what,
+                        dt_value_t *out) {
   if (n && !in) {
     DT_TRACE_FAIL(trace, DT_E_ARGUMENT, "%s: no values", what);
     return false;
@@ -45,11 +44,10 @@ static bool check_call(dt_trace_t *trace, dt_branch_fn_t first, dt_branch_fn_t s
 }
 
 // ---- Bodies -------------------------------------------------------------------------------------
-// Runs a body; its outputs are values of the trace.
-static bool run(dt_trace_t *trace, dt_branch_fn_t fn, void *closure, const dt_value_t *in,
-                uint32_t n_out, dt_value_t *out, const char *name) {
+bool dt__trace_run_body(dt_trace_t *trace, dt_branch_fn_t fn, void *closure, const dt_value_t *in,
+                        uint32_t n_out, dt_value_t *out, const char *name) {
   dt_origin_t origin = trace->origin;
-  clear(n_out, out);
+  dt__trace_clear(n_out, out);
   dt_status_t returned = fn(trace, in, out, closure);
   // A body may hand back what dt_trace_status lent it.
   if (returned && returned != trace->status)
@@ -69,13 +67,13 @@ static bool run(dt_trace_t *trace, dt_branch_fn_t fn, void *closure, const dt_va
   return true;
 }
 
-// The state as a body sees it: values that nothing is known of.
-static bool declare_state(dt_trace_t *trace, uint32_t n, const dt_value_t *init, dt_value_t *out) {
+bool dt__trace_declare_state(dt_trace_t *trace, uint32_t n, const dt_value_t *like, bool elements,
+                             dt_value_t *out) {
   dt_graph_t *graph = trace->graph;
   for (uint32_t k = 0; k < n; k++) {
-    const dt_node_t *node = dt__graph_node(graph, (dt_node_id_t){init[k].id});
+    const dt_node_t *node = dt__graph_node(graph, (dt_node_id_t){like[k].id});
     dt_graph_input_t input = {
-        .name = "", .dtype = node->dtype, .rank = node->rank, .contiguous = true};
+        .name = "", .dtype = node->dtype, .rank = elements ? 0 : node->rank, .contiguous = true};
     memcpy(input.sizes, node->sizes, sizeof(input.sizes));
     memcpy(input.strides, node->sizes, sizeof(input.strides)); // read by nobody
     dt_node_id_t id;
@@ -86,31 +84,37 @@ static bool declare_state(dt_trace_t *trace, uint32_t n, const dt_value_t *init,
   return true;
 }
 
-// Traces body b of `control` over `in`, of which the first n_state are replaced.
-static bool trace_body(dt_trace_t *trace, dt_trace_control_t *control, uint32_t b,
-                       dt_branch_fn_t fn, void *closure, dt_value_t *in, uint32_t n_out) {
-  dt_value_t *out = values(trace, n_out);
+bool dt__trace_body(dt_trace_t *trace, dt_trace_control_t *control, uint32_t b, dt_branch_fn_t fn,
+                    void *closure, dt_value_t *in, uint32_t n_out) {
+  dt_value_t *out = dt__trace_values(trace, n_out);
+  dt_value_t *states = dt__trace_values(trace, control->n_state);
   uint32_t n_inputs = trace->graph->inputs.len;
   control->bodies[b].begin = trace->graph->nodes.len;
   trace->n_open++;
-  bool ok = out && declare_state(trace, control->n_state, control->init, in) &&
-            run(trace, fn, closure, in, n_out, out, dt__control_body_name(control->op, b));
+  bool ok = out && states &&
+            dt__trace_declare_state(trace, control->n_state, control->init,
+                                    control->op == DT_OP_associative_scan, in);
+  for (uint32_t k = 0; ok && k < control->n_state; k++)
+    states[k] = in[k]; // the body may write to `in`
+  ok = ok && dt__trace_run_body(trace, fn, closure, in, n_out, out,
+                                dt__control_body_name(control->op, b));
   trace->n_open--;
   trace->graph->inputs.len = n_inputs;
   ok = ok && dt__trace_end_body(trace, &control->bodies[b]);
+  control->states[b] = states;
   control->outputs[b] = out;
   control->n_outputs[b] = n_out;
   return ok;
 }
 
-static void read_results(dt_trace_t *trace, dt_value_t control, uint32_t n, dt_value_t *out) {
+void dt__trace_results(dt_trace_t *trace, dt_value_t control, uint32_t n, dt_value_t *out) {
   for (uint32_t k = 0; k < n && !trace->status; k++) {
     dt_attrs_t attrs = {0};
     attrs.index = k;
     out[k] = dt__trace_add(trace, DT_OP_result, &control, 1, &attrs);
   }
   if (trace->status)
-    clear(n, out);
+    dt__trace_clear(n, out);
 }
 
 // ---- cond ---------------------------------------------------------------------------------------
@@ -140,8 +144,8 @@ static void take_one(dt_trace_t *trace, bool taken, dt_branch_fn_t fn, void *clo
   dt_origin_t origin = trace->origin;
   DT_LOG(DT_LOG_DYNAMIC, 1, "cond at %s:%d: its predicate is a constant: %s alone is traced",
          origin.file ? origin.file : "", origin.line, taken ? "then" : "else");
-  if (!run(trace, fn, closure, in, n_out, out, taken ? "then" : "else"))
-    clear(n_out, out);
+  if (!dt__trace_run_body(trace, fn, closure, in, n_out, out, taken ? "then" : "else"))
+    dt__trace_clear(n_out, out);
 }
 
 // ---- Branches of different sizes ----------------------------------------------------------------
@@ -192,10 +196,10 @@ static bool split_branch(dt_trace_t *trace, const dt_trace_control_t *control, u
   like_t like = {control->outputs[b], n_out};
   dt_trace_control_t own = *control;
   dt_origin_t origin = trace->origin;
-  if (!trace_body(trace, &own, 1 - b, zeros_like, &like, NULL, n_out))
+  if (!dt__trace_body(trace, &own, 1 - b, zeros_like, &like, NULL, n_out))
     return false;
   trace->origin = origin;
-  read_results(trace, dt__trace_add_control(trace, &own), n_out, out);
+  dt__trace_results(trace, dt__trace_add_control(trace, &own), n_out, out);
   return !trace->status;
 }
 
@@ -229,7 +233,7 @@ static dt_value_t join(dt_trace_t *trace, dt_value_t pred, dt_sym_t taken, dt_va
 static void split(dt_trace_t *trace, const dt_trace_control_t *control, dt_value_t *out) {
   uint32_t n_out = control->n_outputs[0];
   dt_origin_t origin = trace->origin;
-  dt_value_t *then_out = values(trace, n_out), *else_out = values(trace, n_out);
+  dt_value_t *then_out = dt__trace_values(trace, n_out), *else_out = dt__trace_values(trace, n_out);
   if (!then_out || !else_out || !split_branch(trace, control, 0, then_out) ||
       !split_branch(trace, control, 1, else_out))
     return;
@@ -239,7 +243,7 @@ static void split(dt_trace_t *trace, const dt_trace_control_t *control, dt_value
     trace->origin = origin;
   }
   if (trace->status)
-    clear(n_out, out);
+    dt__trace_clear(n_out, out);
 }
 
 void dt_cond(dt_trace_t *trace, dt_value_t pred, dt_branch_fn_t then_fn, dt_branch_fn_t else_fn,
@@ -247,9 +251,9 @@ void dt_cond(dt_trace_t *trace, dt_value_t pred, dt_branch_fn_t then_fn, dt_bran
   bool taken = false, good = dt__trace_begin(trace, "cond") &&
                              check_call(trace, then_fn, else_fn, n_out, out) &&
                              check_pred(trace, pred);
-  dt_value_t *own = good ? values(trace, n_in) : NULL;
-  good = own && take_operands(trace, n_in, in, "an operand", own);
-  clear(n_out, out); // which may be `in`
+  dt_value_t *own = good ? dt__trace_values(trace, n_in) : NULL;
+  good = own && dt__trace_operands(trace, n_in, in, "an operand", own);
+  dt__trace_clear(n_out, out); // which may be `in`
   if (!good)
     return;
   pred = dt__trace_current(trace, pred);
@@ -258,8 +262,8 @@ void dt_cond(dt_trace_t *trace, dt_value_t pred, dt_branch_fn_t then_fn, dt_bran
     return;
   }
   dt_trace_control_t control = {.op = DT_OP_cond, .n_bodies = 2, .pred = pred};
-  if (!trace_body(trace, &control, 0, then_fn, closure, own, n_out) ||
-      !trace_body(trace, &control, 1, else_fn, closure, own, n_out))
+  if (!dt__trace_body(trace, &control, 0, then_fn, closure, own, n_out) ||
+      !dt__trace_body(trace, &control, 1, else_fn, closure, own, n_out))
     return;
   // In a body no number can be read: there the branches must agree.
   if (trace->n_open == 0 && sizes_differ(trace, &control)) {
@@ -267,7 +271,7 @@ void dt_cond(dt_trace_t *trace, dt_value_t pred, dt_branch_fn_t then_fn, dt_bran
     return;
   }
   dt_value_t made = dt__trace_add_control(trace, &control);
-  read_results(trace, made, n_out, out);
+  dt__trace_results(trace, made, n_out, out);
 }
 
 // ---- switch -------------------------------------------------------------------------------------
@@ -326,15 +330,15 @@ void dt_switch(dt_trace_t *trace, dt_value_t index, uint32_t n_cases, const dt_b
                void *closure, uint32_t n_in, const dt_value_t *in, uint32_t n_out,
                dt_value_t *out) {
   bool good = dt__trace_begin(trace, "switch") && check_cases(trace, n_cases, cases, n_out, out);
-  dt_value_t *own = good ? values(trace, n_in) : NULL;
-  good = own && take_operands(trace, n_in, in, "an operand", own);
-  clear(n_out, out); // which may be `in`
+  dt_value_t *own = good ? dt__trace_values(trace, n_in) : NULL;
+  good = own && dt__trace_operands(trace, n_in, in, "an operand", own);
+  dt__trace_clear(n_out, out); // which may be `in`
   if (!good)
     return;
   uint32_t taken = 0;
   if (n_cases == 1 || is_literal_index(trace, index, n_cases, &taken)) {
-    if (!run(trace, cases[taken], closure, own, n_out, out, "case"))
-      clear(n_out, out);
+    if (!dt__trace_run_body(trace, cases[taken], closure, own, n_out, out, "case"))
+      dt__trace_clear(n_out, out);
     return;
   }
   dt_trace_control_t *control = DT_ARENA_NEW(&trace->traced->arena, dt_trace_control_t);
@@ -345,10 +349,10 @@ void dt_switch(dt_trace_t *trace, dt_value_t index, uint32_t n_cases, const dt_b
   dt_value_t pred = clamp_index(trace, dt__trace_current(trace, index), n_cases);
   *control = (dt_trace_control_t){.op = DT_OP_switch, .n_bodies = n_cases, .pred = pred};
   for (uint32_t b = 0; b < n_cases && !trace->status; b++)
-    if (!trace_body(trace, control, b, cases[b], closure, own, n_out))
+    if (!dt__trace_body(trace, control, b, cases[b], closure, own, n_out))
       return;
   if (!trace->status)
-    read_results(trace, dt__trace_add_control(trace, control), n_out, out);
+    dt__trace_results(trace, dt__trace_add_control(trace, control), n_out, out);
 }
 
 // ---- while --------------------------------------------------------------------------------------
@@ -356,17 +360,17 @@ void dt_while(dt_trace_t *trace, dt_branch_fn_t cond_fn, dt_branch_fn_t body_fn,
               uint32_t n_state, const dt_value_t *init, uint32_t n_captured,
               const dt_value_t *captured, dt_value_t *out) {
   bool good = dt__trace_begin(trace, "while") && check_call(trace, cond_fn, body_fn, n_state, out);
-  dt_value_t *own = good ? values(trace, n_state) : NULL;
-  dt_value_t *in = own ? values(trace, n_state + n_captured) : NULL;
-  good = in && take_operands(trace, n_state, init, "the first state", own) &&
-         take_operands(trace, n_captured, captured, "a captured value", in + n_state);
-  clear(n_state, out); // which may be `init`
+  dt_value_t *own = good ? dt__trace_values(trace, n_state) : NULL;
+  dt_value_t *in = own ? dt__trace_values(trace, n_state + n_captured) : NULL;
+  good = in && dt__trace_operands(trace, n_state, init, "the first state", own) &&
+         dt__trace_operands(trace, n_captured, captured, "a captured value", in + n_state);
+  dt__trace_clear(n_state, out); // which may be `init`
   if (!good)
     return;
   dt_trace_control_t control = {.op = DT_OP_while, .n_bodies = 2, .n_state = n_state, .init = own};
-  if (!trace_body(trace, &control, 0, cond_fn, closure, in, 1) ||
-      !trace_body(trace, &control, 1, body_fn, closure, in, n_state))
+  if (!dt__trace_body(trace, &control, 0, cond_fn, closure, in, 1) ||
+      !dt__trace_body(trace, &control, 1, body_fn, closure, in, n_state))
     return;
   dt_value_t made = dt__trace_add_control(trace, &control);
-  read_results(trace, made, n_state, out);
+  dt__trace_results(trace, made, n_state, out);
 }

@@ -389,7 +389,8 @@ static void replay_nodes(const run_t *run);
 typedef struct body_run_t {
   const run_t *outer;
   const dt_graph_control_t *bodies;
-  uint32_t next; // case
+  uint32_t next;              // case
+  const dt_value_t *captured; // associative_scan
 } body_run_t;
 
 static dt_status_t replay_body(const body_run_t *own, uint32_t b, const dt_value_t *in,
@@ -439,10 +440,25 @@ static void replay_switch(const run_t *run, body_run_t *own, const dt_node_t *no
   (dt_switch)(run->trace, in[0], n, cases, own, node->n_inputs - 1, in + 1, n_out, out);
 }
 
+// The two tuples come from the scan, what is captured from outside.
+static dt_status_t join_body(dt_trace_t *trace, const dt_value_t *in, dt_value_t *out,
+                             void *closure) {
+  const body_run_t *own = closure;
+  const dt_graph_t *body = own->bodies->bodies[0];
+  uint32_t n = 2 * body->outputs.len;
+  dt_value_t *all = DT_ARENA_ARRAY(&trace->traced->arena, dt_value_t, body->inputs.len + 1);
+  if (!all)
+    return DT_NO_MEMORY();
+  memcpy(all, in, n * sizeof(*all));
+  for (uint32_t k = n; k < body->inputs.len; k++)
+    all[k] = own->captured[k - n];
+  return replay_body(own, 0, all, out);
+}
+
 // The node is no value in the trace; what came out is kept for its `result` nodes.
 static void replay_control(const run_t *run, const dt_node_t *node) {
   dt_arena_t *arena = &run->trace->traced->arena;
-  body_run_t own = {run, dt__graph_control(run->text, node), 0};
+  body_run_t own = {run, dt__graph_control(run->text, node), 0, NULL};
   uint32_t n_out = own.bodies->bodies[node->op == DT_OP_while]->outputs.len;
   dt_value_t *in = DT_ARENA_ARRAY(arena, dt_value_t, node->n_inputs + 1);
   dt_value_t *out = DT_ARENA_ARRAY(arena, dt_value_t, n_out + 1);
@@ -453,7 +469,10 @@ static void replay_control(const run_t *run, const dt_node_t *node) {
   run->results[node->attrs->index] = out;
   for (uint32_t k = 0; k < node->n_inputs; k++)
     in[k] = run->values[node->inputs[k].id - 1];
-  if (node->op == DT_OP_switch)
+  own.captured = in + n_out;
+  if (node->op == DT_OP_associative_scan)
+    (dt_associative_scan)(run->trace, join_body, &own, n_out, in, node->attrs->axes[0], 0, out);
+  else if (node->op == DT_OP_switch)
     replay_switch(run, &own, node, in, n_out, out);
   else if (node->op == DT_OP_cond)
     (dt_cond)(run->trace, in[0], first_body, second_body, &own, node->n_inputs - 1, in + 1, n_out,

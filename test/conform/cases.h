@@ -54,5 +54,7 @@ extern const case_t index_cases[]; // cases_index.c
 extern const uint32_t n_index_cases;
 extern const case_t window_cases[]; // cases_window.c
 extern const uint32_t n_window_cases;
+extern const case_t scan_cases[]; // cases_scan.c
+extern const uint32_t n_scan_cases;
 
 #endif // DT_TESTS_CONFORM_CASES_H

@@ -425,7 +425,8 @@ static const case_t *case_at(uint32_t k) {
   } lists[] = {{cases, n_cases},
                {data_cases, n_data_cases},
                {index_cases, n_index_cases},
-               {window_cases, n_window_cases}};
+               {window_cases, n_window_cases},
+               {scan_cases, n_scan_cases}};
   for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); k -= lists[i++].n)
     if (k < lists[i].n)
       return &lists[i].items[k];

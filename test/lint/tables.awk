@@ -90,7 +90,8 @@ function check_ops(   i, c, n) {
          "lowered as ew or part is what scalar_ops.def has")
     need(c[9] == "ew" ? c[2] in is_scalar : ("eval", c[9]) in set, OPS, c[2],
          "eval " c[9] " is nowhere defined")
-    need(!one_of(c[8], "reduce argreduce") || c[2] in reduced, OPS, c[2], "reductions.def has no reduction for it")
+    need(!(one_of(c[8], "reduce argreduce") || c[6] == "associative_scan") || c[2] in reduced, OPS,
+         c[2], "reductions.def has no reduction for it")
     need(says(c[13]), OPS, c[2], "no doc")
     need(c[2] in tried || ("left_out", c[2]) in set || c[10] == "none" || (c[2] in through &&
          through[c[2]] in tried), OPS, c[2], "no row" (c[2] in instruction ? \
@@ -119,7 +120,7 @@ function check_scalars(   i, c, r) {
 
 function check_reductions(   i, c, joins) {
   split("add zero mul one maximum lowest minimum highest logical_or zero logical_and one gt lowest" \
-        " lt highest", pair, " ")
+        " lt highest NONE zero", pair, " ")
   for (i = 1; i in pair; i += 2) joins[pair[i]] = pair[i + 1]
   for (i = 1; i <= n_reductions; i++) {
     split(reduction[i], c, "\t")
@@ -132,6 +133,8 @@ function check_reductions(   i, c, joins) {
          "gives " c[8] " for what is lowered as " lower[c[4]])
     need((c[9] == "ordered") == one_of(c[5], "add mul"), REDUCTIONS, c[2],
          "order " c[9] " of what is joined by " c[5])
+    need((c[7] == "any") == (c[5] == "NONE"), REDUCTIONS, c[2],
+         "takes " c[7] " of what is joined by " c[5])
   }
 }
 

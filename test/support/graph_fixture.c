@@ -185,7 +185,28 @@ static dt_node_id_t add_control(graph_fixture_t *f, dt_op_t op, dt_dtype_t dtype
                         input(f, "x", dtype, 2, shape)},
                id;
   expect_ok(dt__graph_add_control(f->graph, loop || cases ? op : DT_OP_cond, &control, in + loop,
-                                  2 - loop, NULL, &id));
+                                  2 - loop, NULL, NULL, &id));
+  expect_ok(dt__graph_add(f->graph, DT_OP_result, &id, 1, NULL, NULL, &id));
+  return id;
+}
+
+// The larger, or one of the two.
+static dt_node_id_t add_associative(graph_fixture_t *f, dt_dtype_t dtype) {
+  dt_sym_t shape[2] = {dt__symbol_sym(f->env, 0), literal(f, 4)};
+  dt_graph_t *body = dt__graph_create(&f->arena, f->env);
+  dt_graph_control_t control = {{body}};
+  dt_graph_input_t element = {.name = "", .dtype = dtype, .contiguous = true};
+  dt_node_id_t in[2], made, id, x = input(f, "x", dtype, 2, shape);
+  if (dtype == DT_F16 || dtype == DT_BF16) // joined in f32
+    return (dt_node_id_t){0};
+  assert_non_null(body);
+  for (uint32_t k = 0; k < 2; k++)
+    expect_ok(dt__graph_add_input(body, &element, &in[k]));
+  expect_ok(dt__graph_add(body, dtype == DT_BOOL ? DT_OP_logical_or : DT_OP_maximum, in, 2, NULL,
+                          NULL, &made));
+  expect_ok(dt__graph_add_output(body, made));
+  expect_ok(dt__graph_add_control(f->graph, DT_OP_associative_scan, &control, &x, 1,
+                                  &(dt_attrs_t){.n_axes = 1}, NULL, &id));
   expect_ok(dt__graph_add(f->graph, DT_OP_result, &id, 1, NULL, NULL, &id));
   return id;
 }
@@ -196,6 +217,8 @@ dt_node_id_t add_example(graph_fixture_t *f, dt_op_t op, dt_dtype_t dtype) {
   dt_node_id_t in[4] = {{0}};
   uint32_t n = info->arity < 0 ? 3 : (uint32_t)info->arity;
   dt_attrs_t attrs = {0};
+  if (op == DT_OP_associative_scan)
+    return add_associative(f, dtype);
   if (dt__op_info(op)->lower == DT_LOWER_control)
     return add_control(f, op, dtype);
   example_attrs(f, op, dtype, &attrs);

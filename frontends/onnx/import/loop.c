@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loops over tensors, as one dt_while or trip by trip.
+// Loops over tensors, as one dt_scan or dt_while, or trip by trip.
 #include "frontends/onnx/import/loop.h"
 
 static dt_value_t i64(dt_imp_node_t *n, int64_t value) {
@@ -128,6 +128,46 @@ static const dt_value_t *see_rows(dt_imp_node_t *n, const dt_imp_loop_t *loop) {
   return dt__imp_failed(n) ? NULL : rows;
 }
 
+// ---- As a scan --------------------------------------------------------------------------------------
+// Whether the number of trips is known before them, and all rows are stacked in one direction.
+static bool is_scan(const dt_imp_loop_t *loop) {
+  bool one_way = true;
+  for (uint32_t k = 1; k < loop->n_rows; k++)
+    one_way = one_way && is_reversed(loop, k) == is_reversed(loop, 0);
+  return loop->bound.id && !loop->more.id && !loop->trips.id && one_way &&
+         loop->n_state + loop->n_rows > 0;
+}
+
+static dt_status_t scan_trip(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  const while_t *w = closure;
+  dt_imp_trip_t trip = {
+      .index = in[0], .state = in + 1, .next = out, .rows = out + w->loop->n_state};
+  dt__imp_enter_body(w->n);
+  if (!dt__imp_failed(w->n))
+    w->loop->body(w->n, w->loop->user, &trip);
+  dt__imp_leave_body(w->n);
+  return dt_trace_status(t);
+}
+
+static bool scan_on(dt_imp_node_t *n, const dt_imp_loop_t *loop, dt_value_t *out_state,
+                    dt_value_t *out_rows) {
+  while_t w = {.n = n, .loop = loop};
+  uint32_t count = loop->n_state + loop->n_rows, flags = DT_SCAN_NUMBERED;
+  dt_value_t *out = DT_IMP_ARRAY(n, dt_value_t, count);
+  if (!out)
+    return false;
+  if (loop->n_rows > 0 && is_reversed(loop, 0))
+    flags |= DT_SCAN_BACKWARDS;
+  dt_scan(n->t, scan_trip, &w, loop->n_state, loop->init, 0, NULL, loop->bound, loop->n_rows, flags,
+          out);
+  for (uint32_t k = 0; k < loop->n_state; k++)
+    out_state[k] = out[k];
+  for (uint32_t k = 0; k < loop->n_rows; k++)
+    out_rows[k] = out[loop->n_state + k];
+  return !dt__imp_failed(n);
+}
+
+// ---- As a loop that something else may end ----------------------------------------------------------
 static bool loop_on(dt_imp_node_t *n, const dt_imp_loop_t *loop, dt_value_t *out_state,
                     dt_value_t *out_rows, dt_value_t *out_trips) {
   while_t w = {.n = n, .loop = loop, .first = loop->more.id ? 2 : 1};
@@ -171,5 +211,7 @@ bool dt__imp_loop(dt_imp_node_t *n, const dt_imp_loop_t *loop, dt_value_t *out_s
   if (!loop->more.id && !loop->trips.id && dt_sym_constant(n->t, loop->bound, &trips) &&
       trips > 0 && trips <= loop->unrolled)
     return unroll(n, loop, trips, out_state, out_rows);
+  if (is_scan(loop))
+    return scan_on(n, loop, out_state, out_rows);
   return loop_on(n, loop, out_state, out_rows, out_trips);
 }

@@ -141,7 +141,28 @@ static dt_value_t index_from(dt_trace_t *t, dt_value_t from, dt_sym_t size) {
   return dt_fmod(t, dt_cast(t, from, DT_I64), dt_size_value(t, size));
 }
 
+// Sums, or the largest, that begin again where a bool says so.
+static dt_status_t join_segments(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
+                                 void *closure) {
+  bool largest = *(const bool *)closure;
+  dt_value_t both = largest ? dt_maximum(t, in[1], in[3]) : dt_add(t, in[1], in[3]);
+  out[0] = dt_logical_or(t, in[0], in[2]);
+  out[1] = dt_where(t, in[2], in[3], both);
+  return NULL;
+}
+
+static dt_value_t build_segments(dt_trace_t *t, const rg_node_t *node, const dt_value_t *in) {
+  bool largest = node->numbers[1] & DT_CUMSUM_EXCLUSIVE;
+  uint32_t flags = node->numbers[1] & DT_CUMSUM_REVERSE ? DT_SCAN_BACKWARDS : 0;
+  dt_value_t zero = dt_scalar(t, dt_value_dtype(t, in[0]), 0);
+  dt_value_t pair[2] = {dt_gt(t, in[0], zero), in[0]}, out[2];
+  dt_associative_scan(t, join_segments, &largest, 2, pair, node->numbers[0], flags, out);
+  return out[1];
+}
+
 static dt_value_t build_scan(dt_trace_t *t, const rg_node_t *node, const dt_value_t *in) {
+  if (node->op == RG_associative_scan)
+    return build_segments(t, node, in);
   return dt_cumsum(t, in[0], node->numbers[0], (dt_cumsum_mode_t)node->numbers[1]);
 }
 

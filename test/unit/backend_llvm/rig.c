@@ -197,6 +197,12 @@ uint32_t rig_running(rig_t *r, uint32_t row, dt_dtype_t dtype) {
   return add(r, &inst);
 }
 
+uint32_t rig_prior(rig_t *r, uint32_t row, dt_dtype_t dtype) {
+  dt_inst_t inst = blank(DT_INST_PRIOR, dtype);
+  inst.row = row;
+  return add(r, &inst);
+}
+
 void rig_store_masked(rig_t *r, dt_buffer_id_t buffer, const dt_sym_t *index, uint32_t value,
                       uint32_t mask) {
   dt_store_t store = {buffer, copy_index(r, buffer, index), value, mask, false, false};

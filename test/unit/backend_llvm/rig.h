@@ -64,6 +64,8 @@ uint32_t rig_bind_masked(rig_t *r, dt_sym_t data, dt_sym_t extent, uint32_t valu
 uint32_t rig_search(rig_t *r, dt_buffer_id_t buffer, uint32_t value, bool inclusive);
 // The reduction of this stage that defines `row`, so far.
 uint32_t rig_running(rig_t *r, uint32_t row, dt_dtype_t dtype);
+// The same as the iteration before left it; the reduction, of kind LAST, may be added later.
+uint32_t rig_prior(rig_t *r, uint32_t row, dt_dtype_t dtype);
 void rig_store(rig_t *r, dt_buffer_id_t buffer, const dt_sym_t *index, uint32_t value);
 void rig_store_masked(rig_t *r, dt_buffer_id_t buffer, const dt_sym_t *index, uint32_t value,
                       uint32_t mask);

@@ -90,9 +90,60 @@ static void test_running(void **state) {
     for (size_t d = 0; d < sizeof(dtypes) / sizeof(dtypes[0]); d++)
       for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++)
         check_running(kinds[k], dtypes[d], which);
+    for (size_t d = 0; d < sizeof(dtypes) / sizeof(dtypes[0]); d++)
+      check_running(DT_REDUCE_LAST, dtypes[d], which);
+    check_running(DT_REDUCE_LAST, DT_BOOL, which);
     check_running(DT_REDUCE_PROD, DT_I32, which);
     check_running(DT_REDUCE_ANY, DT_BOOL, which);
     check_running(DT_REDUCE_ALL, DT_BOOL, which);
+  }
+}
+
+// y[m, n]: each iteration leaves two values, each made of what the one before left in the other: a
+// step of one must not be seen by the other. z[m]: what the last one left.
+static void crossing_program(rig_t *r, dt_dtype_t dtype, int which) {
+  dt_sym_t sizes[2] = {rig_size(r), rig_size(r)}, at[2];
+  dt_buffer_id_t x = rig_buffer(r, DT_BUFFER_INPUT, dtype, 0, 2, sizes, NULL);
+  dt_buffer_id_t y = rig_buffer(r, DT_BUFFER_OUTPUT, dtype, 0, 2, sizes, NULL);
+  dt_buffer_id_t z = rig_buffer(r, DT_BUFFER_OUTPUT, dtype, 1, 1, sizes, NULL);
+  rig_kernel(r, "crossing");
+  at[0] = rig_outer(r, sizes[0]);
+  rig_stage(r);
+  at[1] = rig_inner(r, sizes[1]);
+  uint32_t value = rig_load(r, x, at);
+  uint32_t a = rig_prior(r, 0, dtype), b = rig_prior(r, 1, dtype);
+  uint32_t sum = rig_op(r, DT_SCALAR_add, a, value, DT_NO_INST);
+  (void)rig_fold(r, DT_REDUCE_LAST, b, DT_NO_INST);
+  (void)rig_fold(r, DT_REDUCE_LAST, sum, DT_NO_INST);
+  rig_store(r, y, at, rig_op(r, DT_SCALAR_sub, sum, a, DT_NO_INST));
+  rig_stage_end(r);
+  rig_stage(r);
+  rig_store(r, z, at, rig_row(r, 1, dtype));
+  rig_stage_end(r);
+  rig_schedule(r, schedule_of(r, which, dtype));
+  rig_kernel_end(r);
+}
+
+static void test_priors(void **state) {
+  (void)state;
+  const dt_dtype_t dtypes[] = {DT_F32, DT_F64, DT_I64, DT_I8};
+  for (int k = 0; k < 12; k++) {
+    rig_t r;
+    code_t code;
+    rig_open(&r);
+    crossing_program(&r, dtypes[k % 4], k / 4);
+    rig_compile(&r, &code);
+    const int64_t ms[] = {0, 1, 5, 37}, ns[] = {0, 1, 6};
+    for (int i = 0; i < 12; i++) {
+      size_t m = (size_t)ms[i % 4], n = (size_t)ns[i / 4];
+      region_t x;
+      take(dtypes[k % 4], &x, m * n, (uint32_t)i);
+      call_t call = {.symbols = {ms[i % 4], ns[i / 4]}, .inputs = {x.at}, .pieces = 2};
+      compare_call(&r, &code, &call, 2, (const size_t[]){m * n, m}, 0, "crossing");
+      region_close(&x);
+    }
+    code_close(&code);
+    rig_close(&r);
   }
 }
 
@@ -511,6 +562,6 @@ static void test_refusals(void **state) {
   rig_close(&r);
 }
 
-RUN_RIG_TESTS(TEST(test_running), TEST(test_running_chain), TEST(test_search),
+RUN_RIG_TESTS(TEST(test_running), TEST(test_priors), TEST(test_running_chain), TEST(test_search),
               TEST(test_masked_stores), TEST(test_compress), TEST(test_masked_binds),
               TEST(test_scatter_out_of_range), TEST(test_updates), TEST(test_refusals))

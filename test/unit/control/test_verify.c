@@ -188,7 +188,7 @@ static void test_graphs(void **state) {
       {"return %4", "return %4", ""},
       {"return %4", "return %3", "is no value but what `result` reads"},
       {"index = 0", "index = 1", "there is no output 1 of 1"},
-      {"result %3", "result %1", "must be a cond, a switch or a while"},
+      {"result %3", "result %1", "must be a cond, a switch, a while or an associative_scan"},
       {"cond %2, %1", "cond %1, %2", "the predicate must be one bool"},
       {"cond %2, %1", "cond %2", "then reads 1 operands, 0 are given"},
       {"cond %2, %1", "while %2, %1", "expected 'test'"},
@@ -207,4 +207,65 @@ static void test_graphs(void **state) {
     check(branch, &changes[k], false);
 }
 
-RUN_TESTS(TEST(test_programs), TEST(test_graphs), TEST(test_cases))
+// ---- Scans ----------------------------------------------------------------------------------------
+static const char *const scan = "graph (s0: [0, 100]) {\n"
+                                "  %1 = input \"x\" f32[s0] strides [1] contiguous\n"
+                                "  %2 = input \"y\" f32[s0] strides [1] contiguous\n"
+                                "  %3 = input \"c\" f32[] strides [] contiguous\n"
+                                "  %4 = associative_scan %1, %3 {axes = [0]} combine {\n"
+                                "    %1 = input \"\" f32[] strides [] contiguous\n"
+                                "    %2 = input \"\" f32[] strides [] contiguous\n"
+                                "    %3 = input \"\" f32[] strides [] contiguous\n"
+                                "    %4 = add %1, %2 : f32[]\n"
+                                "    return %4\n"
+                                "  } : bool[]\n"
+                                "  %5 = result %4 {index = 0} : f32[s0]\n"
+                                "  return %5\n"
+                                "}\n";
+
+static void test_scans(void **state) {
+  (void)state;
+  static const change_t changes[] = {
+      {"return %5", "return %5", ""},
+      {"return %5", "return %4", "is no value but what `result` reads"},
+      {"axes = [0]", "axes = [1]", "axis"},
+      {"scan %1, %3", "scan %1, %2", "combine reads argument 1 from outside, which has rank 1"},
+      {"scan %1, %3", "scan %1", "combine reads 3 values, 2 are given"},
+      {"return %4\n", "return\n", "combine gives 0 values of 2 operands"},
+      {"index = 0", "index = 1", "there is no output 1 of 1"},
+      {"combine", "then", "expected 'combine'"},
+      {"%2 = input \"\" f32", "%2 = input \"\" i32", "add"},
+      {"add %1, %2", "eq %1, %2", "eq gives bool of rank 0"},
+      {"%4 = add %1, %2", "%4 = sum %1 {axes = []}", "cannot use `sum` of rank 0"},
+      {"%4 = add %1, %2 : f32[]", "%4 = reshape %1 {syms = [1]} : f32[1]",
+       "result 0 of combine is f32 of rank 1, expected one element of f32"},
+      {"\"x\" f32[s0]", "\"x\" f16[s0]", "elements are joined in f32"},
+      {"\"x\" f32[s0] strides [1]", "\"x\" f64[s0] strides [1]",
+       "operand 0 of combine is f32 of rank 0, expected one element of f64"},
+  };
+  for (size_t k = 0; k < sizeof(changes) / sizeof(changes[0]); k++)
+    check(scan, &changes[k], false);
+  static const char *const program = "program {\n"
+                                     "symbol s0: [0, 100]\n"
+                                     "buffer b1 = input 0 f32[s0] strides [1]\n"
+                                     "buffer b2 = output 0 f32[s0]\n"
+                                     "kernel \"scan\" { stage inner i1 < s0 {\n"
+                                     "v0 = prior f32 r0 v1 = load f32 b1[i1] v2 = add f32 v0, v1\n"
+                                     "store b2[i1] = v2\n"
+                                     "reduce last f32 r0 = v2 }\n"
+                                     "schedule serial lanes 1 unroll 1 block 1 grain 1 }\n"
+                                     "outputs b2\n"
+                                     "}\n";
+  static const change_t programs[] = {
+      {"outputs b2", "outputs b2", ""},
+      {"prior f32 r0", "prior f32 r1", "v0: r1 is no reduction of this stage"},
+      {"prior f32 r0", "prior i32 r0", "v0: r0 is f32, not i32"},
+      {"reduce last", "reduce sum", "v0: r0 is not what an iteration leaves to the next"},
+      {"schedule serial lanes 1 unroll 1 block 1", "schedule inner_lanes lanes 4 unroll 1 block 1",
+       "takes loops apart that run in order"},
+  };
+  for (size_t k = 0; k < sizeof(programs) / sizeof(programs[0]); k++)
+    check(program, &programs[k], true);
+}
+
+RUN_TESTS(TEST(test_programs), TEST(test_graphs), TEST(test_scans), TEST(test_cases))

@@ -408,9 +408,54 @@ static bool build_control(case_t *c, dt_op_t op) {
   dt_graph_control_t control = {{loop ? body_of(c, c->form ? 3 : -1) : step, step}};
   control.bodies[2] = cases ? step : NULL;
   expect_ok(dt__graph_add_control(c->rig.f.graph, loop || cases ? op : DT_OP_cond, &control,
-                                  in + loop, loop ? 2 : 3, NULL, &id));
+                                  in + loop, loop ? 2 : 3, NULL, NULL, &id));
   for (uint32_t k = 0; k < 2; k++) {
     attrs = (dt_attrs_t){.index = k};
+    rig_output(&c->rig, add(&c->rig.f, DT_OP_result, 1, &id, &attrs));
+  }
+  return true;
+}
+
+// (p, x) and (q, y) become (p or q, q differs from what is captured ? y : both joined). Forms: the
+// axis; both results, or the second alone.
+static const dt_graph_t *combine_of(case_t *c) {
+  dt_graph_t *body = dt__graph_create(&c->rig.f.arena, c->rig.f.env);
+  const dt_dtype_t dtypes[5] = {DT_BOOL, c->dtype, DT_BOOL, c->dtype, DT_BOOL};
+  dt_node_id_t in[5], made, flags;
+  assert_non_null(body);
+  for (uint32_t k = 0; k < 5; k++) {
+    dt_graph_input_t input = {.name = "", .dtype = dtypes[k], .contiguous = true};
+    expect_ok(dt__graph_add_input(body, &input, &in[k]));
+  }
+  dt_node_id_t both[2] = {in[0], in[2]}, values[2] = {in[1], in[3]};
+  expect_ok(dt__graph_add(body, DT_OP_logical_or, both, 2, NULL, NULL, &flags));
+  both[0] = in[2];
+  both[1] = in[4];
+  expect_ok(dt__graph_add(body, DT_OP_logical_xor, both, 2, NULL, NULL, &made));
+  expect_ok(dt__graph_add(body, c->dtype == DT_BOOL ? DT_OP_logical_xor : DT_OP_add, values, 2,
+                          NULL, NULL, &values[0]));
+  dt_node_id_t chosen[3] = {made, in[3], values[0]};
+  expect_ok(dt__graph_add(body, DT_OP_where, chosen, 3, NULL, NULL, &made));
+  expect_ok(dt__graph_add_output(body, flags));
+  expect_ok(dt__graph_add_output(body, made));
+  return body;
+}
+
+static bool build_associative(case_t *c, dt_op_t op) {
+  dt_graph_control_t control = {{NULL}};
+  dt_node_id_t in[3], id;
+  if (dt__dtype_is_half(c->dtype))
+    return false; // joined in f32
+  in[0] = in2(c, DT_BOOL, FILL_SPECIALS, c->s[0], c->s[1]);
+  in[1] = in2(c, c->dtype, FILL_SPECIALS, c->s[0], c->s[1]);
+  id = add(&c->rig.f, DT_OP_any, 1, in, &(dt_attrs_t){.n_axes = 2, .axes = {0, 1}});
+  in[2] = id;
+  control.bodies[0] = combine_of(c);
+  expect_ok(dt__graph_add_control(c->rig.f.graph, op, &control, in, 3,
+                                  &(dt_attrs_t){.n_axes = 1, .axes = {(int32_t)c->form & 1}}, NULL,
+                                  &id));
+  for (uint32_t k = c->form < 2; k < 2; k++) {
+    dt_attrs_t attrs = {.index = k};
     rig_output(&c->rig, add(&c->rig.f, DT_OP_result, 1, &id, &attrs));
   }
   return true;
@@ -490,6 +535,7 @@ static builder_t builder_of(dt_op_t op) {
                 {DT_OP_cond, {build_control, 2}},
                 {DT_OP_switch, {build_control, 2}},
                 {DT_OP_while, {build_control, 2}},
+                {DT_OP_associative_scan, {build_associative, 4}},
                 {DT_OP_result, {build_control, 2}}};
   for (size_t k = 0; k < sizeof(others) / sizeof(others[0]); k++)
     if (others[k].op == op)

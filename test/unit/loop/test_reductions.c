@@ -48,8 +48,24 @@ static void test_starts(void **state) {
   for (int kind = 0; kind < DT_REDUCE_COUNT; kind++)
     for (int dtype = 1; dtype < DT_DTYPE_END; dtype++)
       if (dt__dtype_is_valid((dt_dtype_t)dtype) &&
+          !dt__reduction_is_last((dt_reduction_kind_t)kind) &&
           dt__reduction_info((dt_reduction_kind_t)kind)->logic == (dtype == DT_BOOL))
         check_start((dt_reduction_kind_t)kind, (dt_dtype_t)dtype);
+}
+
+// One that joins nothing takes any dtype, since its values say how they are joined.
+static void test_last(void **state) {
+  (void)state;
+  const dt_reduction_info_t *last = dt__reduction_info(DT_REDUCE_LAST);
+  assert_true(last->numbers && last->logic && !last->place && !last->ordered);
+  assert_true(dt__reduction_is_last(DT_REDUCE_LAST));
+  for (int kind = 0; kind < DT_REDUCE_COUNT; kind++) {
+    const dt_reduction_info_t *info = dt__reduction_info((dt_reduction_kind_t)kind);
+    if (kind != DT_REDUCE_LAST)
+      assert_true(!dt__reduction_is_last((dt_reduction_kind_t)kind) &&
+                  info->numbers != info->logic);
+  }
+  assert_false(dt__reduction_is_last(DT_REDUCE_COUNT));
 }
 
 static void test_names(void **state) {
@@ -72,4 +88,4 @@ static void test_ends(void **state) {
   assert_true(dt__scalar_lowest(DT_F64).f == -INFINITY);
 }
 
-RUN_TESTS(TEST(test_starts), TEST(test_names), TEST(test_ends))
+RUN_TESTS(TEST(test_starts), TEST(test_last), TEST(test_names), TEST(test_ends))
