@@ -37,6 +37,7 @@ typedef struct dt_buffer_t {
   uint32_t index;
   dt_sym_t sizes[DT_MAX_RANK];
   dt_sym_t strides[DT_MAX_RANK]; // elements
+  dt_sym_t row; // OUTPUT of bytes of packed elements: how many elements the last dim has; else none
 } dt_buffer_t;
 
 // Index expressions of a load have a value, inside the buffer, wherever its mask holds. Elsewhere
@@ -60,6 +61,7 @@ typedef enum dt_inst_kind_t {
                    // recorded, sym is 0, and loads that use it must be masked by this result. Where
                    // `mask` is false the result is false and sym is 0, but nothing is recorded.
   DT_INST_SOUND,   // no BIND of an earlier kernel has recorded a failure in this call (BOOL)
+  DT_INST_BITS,    // the bits of args[0] as `dtype`, of the same width; neither is BOOL
 } dt_inst_kind_t;
 
 // An instruction; its id is its position in the stage's body, args are ids of earlier ones.
