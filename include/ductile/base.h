@@ -134,12 +134,14 @@ typedef enum dt_dtype_t {
 // How dt_cast_as rounds to the low-bit floats; bits to be joined. 0, which is what dt_cast does:
 // numbers beyond the largest become the largest, and so do infinities but for DT_F8E8M0; to
 // DT_F8E8M0 numbers round up, to the next power of two that is no less in size.
+//
+// With DT_CAST_OVERFLOW, numbers beyond the largest, once rounded, become an infinity, or NaN where
+// the type has none (DT_F4E2M1, which has neither, does not change). The others are for DT_F8E8M0
+// alone.
 typedef enum dt_cast_how_t {
-  DT_CAST_OVERFLOW =
-      1,               // numbers beyond the largest, once rounded, become an infinity, or NaN where
-                       // the type has none; DT_F4E2M1 has neither and does not change
-  DT_CAST_DOWN = 2,    // DT_F8E8M0 alone: to the next power of two that is no larger in size
-  DT_CAST_NEAREST = 4, // DT_F8E8M0 alone: to the nearest, up where two are as near
+  DT_CAST_OVERFLOW = 1, // beyond the largest: infinity or NaN
+  DT_CAST_DOWN = 2,     // to the next power of two that is no larger in size
+  DT_CAST_NEAREST = 4,  // to the nearest power of two, up where two are as near
 } dt_cast_how_t;
 
 // Where memory lives and code runs. Values are stable; ductile/device.h names the other kinds.
