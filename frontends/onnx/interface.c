@@ -56,8 +56,8 @@ const char *dt_onnx_output_name(const dt_onnx_t *model, uint32_t index) {
 }
 
 // ---- Tensors --------------------------------------------------------------------------------------
-// The format packs all elements of a tensor as one row; a tensor here begins each row with a byte of
-// its own. `from` has the elements, `to` room for the rows.
+// The format packs all elements of a tensor as one row; a tensor here begins each row with a byte
+// of its own. `from` has the elements, `to` room for the rows.
 static void split_rows(const dt_tensor_t *tensor, const unsigned char *from, unsigned char *to) {
   uint32_t bits = dt_dtype_bits(dt_tensor_dtype(tensor)), rank = dt_tensor_rank(tensor);
   int64_t row = dt_tensor_sizes(tensor)[rank - 1], per = 8 / bits;

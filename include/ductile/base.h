@@ -99,11 +99,11 @@ DT_API void dt_cancel_reset(dt_cancel_t *cancel);
 // that move elements take them, and dt_cast converts from and to them; every other op refuses them
 // with DT_E_DTYPE. docs/lowbit.md has their values and rules.
 //
-// Elements of 4 and 2 bits are packed: two or four to a byte, the first in the lowest bits. Each row
-// of the last dim is packed by itself: it begins with a byte of its own and takes
-// ceil(size * bits / 8) bytes. Bits of its last byte behind its last element are never read, and are
-// 0 where Ductile writes. A scalar takes a byte. Rows lie in row-major order without gaps, so such a
-// tensor has no strides but the contiguous ones.
+// Elements of 4 and 2 bits are packed: two or four to a byte, the first in the lowest bits. Each
+// row of the last dim is packed by itself: it begins with a byte of its own and takes
+// ceil(size * bits / 8) bytes. Bits of its last byte behind its last element are never read, and
+// are 0 where Ductile writes. A scalar takes a byte. Rows lie in row-major order without gaps, so
+// such a tensor has no strides but the contiguous ones.
 typedef enum dt_dtype_t {
   DT_DTYPE_NONE = 0,
   DT_BOOL = 1, // one byte, 0 or 1
@@ -156,8 +156,8 @@ typedef enum dt_device_t { DT_CPU = 0, DT_MOST_DEVICES = 255 } dt_device_t;
 // Bytes of one element, or 1 where elements share a byte (dt_tensor_bytes has a tensor's); 0 for a
 // value that is no dtype. [any]
 DT_API size_t dt_dtype_size(dt_dtype_t dtype);
-// Bits of one element as it is stored: 4 or 2 where elements share a byte, 8 for bool; 0 for a value
-// that is no dtype. [any]
+// Bits of one element as it is stored: 4 or 2 where elements share a byte, 8 for bool; 0 for a
+// value that is no dtype. [any]
 DT_API uint32_t dt_dtype_bits(dt_dtype_t dtype);
 // Short name such as "f32"; "none" for a value that is no dtype. Static storage. [any]
 DT_API const char *dt_dtype_name(dt_dtype_t dtype);

@@ -241,8 +241,8 @@ DT_API dt_value_t dt_cast(dt_trace_t *trace, dt_value_t x, dt_dtype_t dtype);
 // only where the dtype has such a choice.
 DT_API dt_value_t dt_cast_as(dt_trace_t *trace, dt_value_t x, dt_dtype_t dtype, uint32_t how);
 // The bits of each element as another dtype of the same width, neither of them bool. Elements of 4
-// and 2 bits are taken as u8, with zeros above them, and made from u8, whose upper bits are cut off.
-// A NaN may come out as another NaN's bits.
+// and 2 bits are taken as u8, with zeros above them, and made from u8, whose upper bits are cut
+// off. A NaN may come out as another NaN's bits.
 DT_API dt_value_t dt_bitcast(dt_trace_t *trace, dt_value_t x, dt_dtype_t dtype);
 
 // ---- Views (never a kernel of their own) ----------------------------------------------------------

@@ -14,6 +14,7 @@ static const struct {
   const char *why;
 } left_out[] = {
     {DT_OP_NONE, "no op"},
+    {DT_OP_bitcast, "of a number that is not known to its last bit, the bits may be any"},
 };
 
 static void count(const dt_graph_t *graph, uint64_t *used) {

@@ -142,8 +142,8 @@ static void test_from(fixture_t *place) {
 }
 
 // ---- To -------------------------------------------------------------------------------------------
-// All halves (where PTX is interpreted, one of 17); of wider floats what is on, between and beside the numbers of `to`; of integers what
-// is small, and the ends.
+// All halves (where PTX is interpreted, one of 17); of wider floats what is on, between and beside
+// numbers of few bits; of integers what is small, and the ends.
 static uint32_t half_step;
 
 static dt_tensor_t *all_halves(dt_dtype_t dtype) {
