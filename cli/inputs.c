@@ -138,7 +138,14 @@ static bool fill_bytes(fill_t *fill, bool random) {
 static bool fill_zeros(fill_t *fill) {
   return cli_is_low(fill->dtype) ? fill_bytes(fill, false) : fill_with(fill, 0);
 }
-static bool fill_ones(fill_t *fill) { return fill_with(fill, 1); }
+// No numbers of low-bit types are made from texts.
+static bool has_numbers(const fill_t *fill) {
+  return !cli_is_low(fill->dtype) ||
+         cli_wrong(fill->message, "numbers of %s are read from a .pb file; or give zeros or random",
+                   dt_dtype_name(fill->dtype));
+}
+
+static bool fill_ones(fill_t *fill) { return has_numbers(fill) && fill_with(fill, 1); }
 
 // Floats between -1 and 1; of integers 0 or 1, which most indices, masks and kinds may be.
 static bool fill_random(fill_t *fill) {
@@ -163,6 +170,8 @@ static bool read_range(const fill_t *fill, int64_t *low, int64_t *high) {
 
 static bool fill_range(fill_t *fill) {
   int64_t low = 0, high = 0;
+  if (!has_numbers(fill))
+    return false;
   if (!read_range(fill, &low, &high))
     return cli_wrong(fill->message, "expected range:A..B with whole numbers, A not above B");
   uint64_t span = (uint64_t)high - (uint64_t)low;
@@ -185,6 +194,8 @@ static uint32_t count_values(const char *args, size_t len) {
 
 static bool fill_values(fill_t *fill) {
   const char *at = fill->args, *stop = at + fill->args_len;
+  if (!has_numbers(fill))
+    return false;
   if (fill->count != (int64_t)count_values(at, fill->args_len))
     return cli_wrong(fill->message, "%u values for %lld elements", count_values(at, fill->args_len),
                      (long long)fill->count);

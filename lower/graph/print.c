@@ -193,7 +193,7 @@ static void put_attrs(const dt_graph_t *graph, const dt_node_t *node, dt_text_t 
     key(out, &any, "keepdims");
     dt__text_printf(out, "%u", attrs->keepdims);
   }
-  if (mask & DT_ATTR_MODE) {
+  if (mask & DT_ATTR_MODE && (attrs->mode || node->op != DT_OP_cast)) {
     key(out, &any, "mode");
     dt__text_printf(out, "%u", attrs->mode);
   }

@@ -6,6 +6,7 @@
 #include "test/support/subjects.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const dt_dtype_t low_dtypes[] = {DT_F8E4M3FN, DT_F8E5M2, DT_F8E4M3FNUZ, DT_F8E5M2FNUZ,
@@ -17,10 +18,14 @@ static const dt_dtype_t wide_dtypes[] = {DT_BOOL, DT_I8,  DT_I16, DT_I32,  DT_I6
 #define N_WIDE (sizeof(wide_dtypes) / sizeof(wide_dtypes[0]))
 
 // ---- Both answers ---------------------------------------------------------------------------------
+#define MOST_RESULTS 32
 typedef struct program_t {
   dt_program_fn_t fn;
-  dt_dtype_t from, to;
-  uint32_t rank, how;
+  dt_dtype_t from;
+  uint32_t rank;
+  uint32_t n; // results; casts: to which, and how
+  dt_dtype_t to[MOST_RESULTS];
+  uint32_t how[MOST_RESULTS];
 } program_t;
 
 // The evaluator is asked on the CPU.
@@ -35,7 +40,7 @@ static both_t both_of(fixture_t *place, program_t *program) {
   static const dt_dim_decl_t dims[] = {{.name = "a"}, {.name = "b"}, {.name = "c"}};
   const dt_input_decl_t input = {
       .name = "x", .dtype = program->from, .rank = program->rank, .dims = dims};
-  const subject_t subject = {"low", program->fn, 1, 1, &input};
+  const subject_t subject = {"low", program->fn, 1, program->n, &input};
   return (both_t){place, subject_function(place->runtime, &subject, program, DT_ANSWER_COMPILED),
                   subject_function(host.runtime, &subject, program, DT_ANSWER_EVALUATOR)};
 }
@@ -69,8 +74,8 @@ static bool is_nan_at(dt_dtype_t dtype, const void *data, size_t k) {
 }
 
 // Bytes, but for NaNs of types that have several. Bits behind a row are 0 on both sides.
-static void expect_same(const program_t *p, const dt_tensor_t *x, const dt_tensor_t *got,
-                        const dt_tensor_t *want) {
+static void expect_same(const program_t *p, uint32_t result, const dt_tensor_t *x,
+                        const dt_tensor_t *got, const dt_tensor_t *want) {
   size_t bytes = dt_tensor_bytes(want), size = dt_dtype_size(dt_tensor_dtype(want));
   assert_int_equal(dt_tensor_dtype(got), dt_tensor_dtype(want));
   assert_int_equal(dt_tensor_bytes(got), bytes);
@@ -87,19 +92,23 @@ static void expect_same(const program_t *p, const dt_tensor_t *x, const dt_tenso
       memcpy(&in, (const char *)dt_tensor_data(x) + k * dt_dtype_size(p->from),
              dt_dtype_size(p->from));
     fail_msg("%s to %s (how %u), unit %zu of %zu, from %llx: got %02x.., expected %02x..",
-             dt_dtype_name(p->from), dt_dtype_name(p->to), p->how, k, bytes / size, in, a[0], b[0]);
+             dt_dtype_name(p->from), dt_dtype_name(dt_tensor_dtype(want)), p->how[result], k,
+             bytes / size, in, a[0], b[0]);
   }
 }
 
 static void check(both_t *both, const program_t *p, dt_tensor_t *x) {
   dt_session_t *session = both->place->session;
-  dt_tensor_t *got = NULL, *want = NULL;
+  dt_tensor_t *got[MOST_RESULTS] = {NULL}, *want[MOST_RESULTS] = {NULL};
   dt_tensor_t *there = tensor_upload(session, x);
-  expect_ok(dt_call(session, both->compiled, &there, 1, &got, 1, NULL));
-  dt_tensor_t *here = tensor_download(session, got);
-  expect_ok(dt_call(host.session, both->evaluated, &x, 1, &want, 1, NULL));
-  expect_same(p, x, here, want);
-  RELEASE(there, got, here, want);
+  expect_ok(dt_call(session, both->compiled, &there, 1, got, p->n, NULL));
+  expect_ok(dt_call(host.session, both->evaluated, &x, 1, want, p->n, NULL));
+  for (uint32_t k = 0; k < p->n; k++) {
+    dt_tensor_t *here = tensor_download(session, got[k]);
+    expect_same(p, k, x, here, want[k]);
+    RELEASE(here, got[k], want[k]);
+  }
+  dt_tensor_release(there);
 }
 
 // ---- Elements -------------------------------------------------------------------------------------
@@ -114,31 +123,36 @@ static dt_tensor_t *tensor_bytes_of(dt_dtype_t dtype, uint32_t rank, const int64
 static dt_status_t cast_program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
                                 void *closure) {
   const program_t *p = closure;
-  out[0] = dt_cast_as(t, in[0], p->to, p->how);
+  for (uint32_t k = 0; k < p->n; k++)
+    out[k] = dt_cast_as(t, in[0], p->to[k], p->how[k]);
   return NULL;
+}
+
+static void add_cast(program_t *p, dt_dtype_t to, uint32_t how) {
+  assert_true(p->n < MOST_RESULTS);
+  p->to[p->n] = to;
+  p->how[p->n++] = how;
 }
 
 // Every code, in rows of 16.
 static void test_from(fixture_t *place) {
-  for (size_t i = 0; i < N_LOW; i++)
-    for (size_t k = 0; k < N_WIDE + N_LOW; k++) {
-      program_t p = {.fn = cast_program,
-                     .from = low_dtypes[i],
-                     .to = k < N_WIDE ? wide_dtypes[k] : low_dtypes[k - N_WIDE],
-                     .rank = 2};
-      if (p.from == p.to)
-        continue;
-      both_t both = both_of(place, &p);
-      uint32_t per = dt__dtype_per_byte(p.from);
-      dt_tensor_t *x = tensor_empty(p.from, 2, SIZES(per == 4 ? 16 : per == 2 ? 4 : 16, 16));
-      for (size_t b = 0; b < dt_tensor_bytes(x); b++)
-        ((unsigned char *)dt_tensor_data(x))[b] = (unsigned char)(per == 4   ? b * 4 + b / 16 * 85
-                                                                  : per == 2 ? b * 35 + 16
-                                                                             : b);
-      check(&both, &p, x);
-      dt_tensor_release(x);
-      drop(&both);
-    }
+  for (size_t i = 0; i < N_LOW; i++) {
+    program_t p = {.fn = cast_program, .from = low_dtypes[i], .rank = 2};
+    for (size_t k = 0; k < N_WIDE; k++)
+      add_cast(&p, wide_dtypes[k], 0);
+    for (size_t k = 0; k < N_LOW; k++)
+      if (k != i)
+        add_cast(&p, low_dtypes[k], 0);
+    both_t both = both_of(place, &p);
+    uint32_t per = dt__dtype_per_byte(p.from);
+    dt_tensor_t *x = tensor_empty(p.from, 2, SIZES(per == 2 ? 32 : 64, per == 1 ? 4 : 16));
+    for (size_t b = 0; b < dt_tensor_bytes(x); b++)
+      ((unsigned char *)dt_tensor_data(x))[b] = (unsigned char)b;
+    assert_int_equal(dt_tensor_bytes(x), 256); // every byte
+    check(&both, &p, x);
+    dt_tensor_release(x);
+    drop(&both);
+  }
 }
 
 // ---- To -------------------------------------------------------------------------------------------
@@ -227,24 +241,21 @@ static dt_tensor_t *given(dt_dtype_t dtype) {
 }
 
 static void test_to(fixture_t *place) {
-  static const uint32_t hows[] = {0, DT_CAST_OVERFLOW, DT_CAST_DOWN, DT_CAST_NEAREST,
-                                  DT_CAST_NEAREST | DT_CAST_OVERFLOW};
   for (size_t k = 0; k < N_WIDE; k++) {
+    program_t p = {.fn = cast_program, .from = wide_dtypes[k], .rank = 2};
+    for (size_t i = 0; i < N_LOW; i++) {
+      add_cast(&p, low_dtypes[i], 0);
+      if (low_dtypes[i] <= DT_F8E8M0)
+        add_cast(&p, low_dtypes[i], DT_CAST_OVERFLOW);
+    }
+    add_cast(&p, DT_F8E8M0, DT_CAST_DOWN);
+    add_cast(&p, DT_F8E8M0, DT_CAST_NEAREST);
+    add_cast(&p, DT_F8E8M0, DT_CAST_NEAREST | DT_CAST_OVERFLOW);
+    both_t both = both_of(place, &p);
     dt_tensor_t *x = given(wide_dtypes[k]);
-    for (size_t i = 0; i < N_LOW; i++)
-      for (size_t h = 0; h < sizeof(hows) / sizeof(hows[0]); h++) {
-        program_t p = {.fn = cast_program,
-                       .from = wide_dtypes[k],
-                       .to = low_dtypes[i],
-                       .rank = 2,
-                       .how = hows[h]};
-        if (h > 0 && (p.to > DT_F8E8M0 || (h > 1 && p.to != DT_F8E8M0)))
-          continue; // it makes no difference
-        both_t both = both_of(place, &p);
-        check(&both, &p, x);
-        drop(&both);
-      }
+    check(&both, &p, x);
     dt_tensor_release(x);
+    drop(&both);
   }
 }
 
@@ -299,7 +310,7 @@ static void test_moves(fixture_t *place) {
   rng_t rng = {20261125};
   for (size_t i = 0; i < N_LOW; i++)
     for (size_t k = 0; k < sizeof(programs) / sizeof(programs[0]); k++) {
-      program_t p = {.fn = programs[k], .from = low_dtypes[i], .to = low_dtypes[i], .rank = 3};
+      program_t p = {.fn = programs[k], .from = low_dtypes[i], .rank = 3, .n = 1};
       both_t both = both_of(place, &p);
       for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
         dt_tensor_t *x = tensor_bytes_of(p.from, 3, sizes[s], &rng);
@@ -316,7 +327,7 @@ static void test_whole(fixture_t *place) {
   rng_t rng = {7};
   for (size_t i = 0; i < N_LOW; i++)
     for (uint32_t rank = 0; rank <= 2; rank++) {
-      program_t p = {.fn = same_program, .from = low_dtypes[i], .to = low_dtypes[i], .rank = rank};
+      program_t p = {.fn = same_program, .from = low_dtypes[i], .rank = rank, .n = 1};
       both_t both = both_of(place, &p);
       dt_tensor_t *x = tensor_bytes_of(p.from, rank, SIZES(3, 8), &rng), *out = NULL;
       if (rank == 0)
@@ -381,6 +392,49 @@ static void test_product(fixture_t *place) {
   }
 }
 
+// ---- Updates --------------------------------------------------------------------------------------
+static dt_status_t update_program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
+                                  void *closure) {
+  (void)closure;
+  out[0] = dt_cast(t, in[0], DT_F32);
+  dt_update(t, in[0], in[1]);
+  return NULL;
+}
+
+// The state and what it becomes lie side by side, so guards know to the byte where each ends.
+static void test_update(void **state) {
+  (void)state;
+  static const dt_dim_decl_t dims[] = {{.name = "a"}, {.name = "b"}};
+  fixture_t place = fixture_on(DT_CPU, 1);
+  rng_t rng = {11};
+  for (size_t i = 0; i < N_LOW; i++)
+    for (int which = 0; which < 2; which++) {
+      const dt_input_decl_t inputs[] = {
+          {.name = "x", .dtype = low_dtypes[i], .rank = 2, .dims = dims},
+          {.name = "y", .dtype = low_dtypes[i], .rank = 2, .dims = dims}};
+      const subject_t subject = {"update", update_program, 2, 1, inputs};
+      dt_function_t *function = subject_function(place.runtime, &subject, NULL,
+                                                 which ? DT_ANSWER_EVALUATOR : DT_ANSWER_COMPILED);
+      for (int64_t n = 2; n < 40; n += 6) {
+        dt_tensor_t *about = tensor_empty(low_dtypes[i], 2, SIZES(n, 4 * n));
+        size_t bytes = dt_tensor_bytes(about);
+        unsigned char *memory = malloc(2 * bytes);
+        for (size_t k = 0; k < 2 * bytes; k++)
+          memory[k] = (unsigned char)(rng_next(&rng) & 0x37); // no NaN, of which there are several
+        dt_tensor_t *in[2] = {tensor_over(low_dtypes[i], 2, SIZES(n, 4 * n), NULL, memory),
+                              tensor_over(low_dtypes[i], 2, SIZES(n, 4 * n), NULL, memory + bytes)};
+        dt_tensor_t *out = NULL;
+        expect_ok(dt_call(place.session, function, in, 2, &out, 1, NULL));
+        assert_memory_equal(memory, memory + bytes, bytes);
+        RELEASE(about, in[0], in[1], out);
+        free(memory);
+      }
+      assert_int_equal(variants_of(function), 1);
+      dt_function_release(function);
+    }
+  fixture_end(&place);
+}
+
 // ---- Refusals -------------------------------------------------------------------------------------
 static dt_status_t add_program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
                                void *closure) {
@@ -420,7 +474,7 @@ static dt_status_t how_program(dt_trace_t *t, const dt_value_t *in, dt_value_t *
 
 static void expect_refused(fixture_t *place, dt_program_fn_t fn, dt_dtype_t dtype, dt_code_t code,
                            const char *const *parts) {
-  program_t p = {.fn = fn, .from = dtype, .rank = 1};
+  program_t p = {.fn = fn, .from = dtype, .rank = 1, .n = 1};
   both_t both = both_of(place, &p);
   dt_tensor_t *x = tensor_empty(dtype, 1, SIZES(4)), *out = NULL;
   memset(dt_tensor_data(x), 0, dt_tensor_bytes(x));
@@ -502,4 +556,43 @@ static void test_cuda(void **state) {
   everywhere(DT_CUDA);
 }
 
-RUN_TESTS(TEST(test_refused), TEST(test_strides), TEST(test_cpu), TEST(test_cuda))
+// By way of programs as text.
+static const char *worker_path;
+
+static void test_worker(void **state) {
+  (void)state;
+  dt_runtime_options_t options = {.struct_size = sizeof(options),
+                                  .threads = 1,
+                                  .isolation = DT_ISOLATION_WORKER,
+                                  .worker_path = worker_path};
+  fixture_t place = {0};
+  host = fixture_on(DT_CPU, 1);
+  expect_ok(dt_runtime_create(&options, &place.runtime));
+  place.session = session_of(place.runtime);
+  rng_t rng = {3};
+  dt_tensor_t *x = tensor_f32(&rng, 2, SIZES(3, 7));
+  for (size_t i = 0; i < N_LOW; i++) {
+    program_t to = {.fn = cast_program, .from = DT_F32, .rank = 2};
+    program_t turn = {.fn = turn_program, .from = low_dtypes[i], .rank = 2, .n = 1};
+    add_cast(&to, low_dtypes[i], 0);
+    dt_tensor_t *low = tensor_bytes_of(low_dtypes[i], 2, SIZES(3, 7), &rng);
+    both_t both = both_of(&place, &to);
+    check(&both, &to, x);
+    drop(&both);
+    both = both_of(&place, &turn);
+    check(&both, &turn, low);
+    drop(&both);
+    dt_tensor_release(low);
+  }
+  dt_tensor_release(x);
+  fixture_end(&place);
+  fixture_end(&host);
+}
+
+// usage: PROGRAM WORKER
+int main(int argc, char **argv) {
+  const struct CMUnitTest tests[] = {TEST(test_refused), TEST(test_strides), TEST(test_update),
+                                     TEST(test_worker),  TEST(test_cpu),     TEST(test_cuda)};
+  worker_path = argc > 1 ? argv[1] : NULL;
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
