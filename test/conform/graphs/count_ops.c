@@ -13,8 +13,8 @@ static const struct {
   dt_op_t op;
   const char *why;
 } left_out[] = {
-    {DT_OP_NONE, "no op"},
     {DT_OP_bitcast, "of a number that is not known to its last bit, the bits may be any"},
+    {DT_OP_NONE, "no op"},
 };
 
 static void count(const dt_graph_t *graph, uint64_t *used) {
