@@ -2,6 +2,7 @@
 // Results against what is expected.
 #include "cli/check.h"
 #include "cli/elements.h"
+#include "cli/low.h"
 #include "cli/tensor_file.h"
 
 #include <math.h>
@@ -48,15 +49,9 @@ static bool tell_different(const dt_tensor_t *actual, const dt_tensor_t *expecte
                    (long long)n, (long long)dt_tensor_count(expected), index, got, wanted);
 }
 
-bool cli_compare(const dt_tensor_t *actual, const dt_tensor_t *expected, double rtol, double atol,
-                 char reason[CLI_MESSAGE]) {
-  char got[CLI_SIZES_TEXT], wanted[CLI_SIZES_TEXT];
+static bool compare_elements(const dt_tensor_t *actual, const dt_tensor_t *expected, double rtol,
+                             double atol, char reason[CLI_MESSAGE]) {
   dt_dtype_t dtype = dt_tensor_dtype(expected);
-  if (dtype != dt_tensor_dtype(actual) || !same_sizes(actual, expected)) {
-    cli_sizes_text(actual, got);
-    cli_sizes_text(expected, wanted);
-    return cli_wrong(reason, "%s, expected %s", got, wanted);
-  }
   const void *a = dt_tensor_data(actual), *b = dt_tensor_data(expected);
   int64_t n = 0, first = 0;
   for (int64_t k = 0; k < dt_tensor_count(expected); k++) {
@@ -69,4 +64,31 @@ bool cli_compare(const dt_tensor_t *actual, const dt_tensor_t *expected, double 
       first = k;
   }
   return n == 0 || tell_different(actual, expected, n, first, reason);
+}
+
+static bool compare_low(const dt_tensor_t *actual, const dt_tensor_t *expected, double rtol,
+                        double atol, char reason[CLI_MESSAGE]) {
+  dt_tensor_t *a = NULL, *b = NULL;
+  dt_status_t status = cli_widen(actual, &a);
+  if (!status)
+    status = cli_widen(expected, &b);
+  bool same = status ? cli_wrong(reason, "%s", dt_status_message(status))
+                     : compare_elements(a, b, rtol, atol, reason);
+  dt_status_free(status);
+  dt_tensor_release(a);
+  dt_tensor_release(b);
+  return same;
+}
+
+bool cli_compare(const dt_tensor_t *actual, const dt_tensor_t *expected, double rtol, double atol,
+                 char reason[CLI_MESSAGE]) {
+  char got[CLI_SIZES_TEXT], wanted[CLI_SIZES_TEXT];
+  dt_dtype_t dtype = dt_tensor_dtype(expected);
+  if (dtype != dt_tensor_dtype(actual) || !same_sizes(actual, expected)) {
+    cli_sizes_text(actual, got);
+    cli_sizes_text(expected, wanted);
+    return cli_wrong(reason, "%s, expected %s", got, wanted);
+  }
+  return cli_is_low(dtype) ? compare_low(actual, expected, rtol, atol, reason)
+                           : compare_elements(actual, expected, rtol, atol, reason);
 }

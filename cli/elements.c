@@ -106,6 +106,8 @@ void cli_element_text(dt_dtype_t dtype, const void *data, int64_t index,
 
 // ---- Writing --------------------------------------------------------------------------------------
 bool cli_element_set_integer(dt_dtype_t dtype, void *data, int64_t index, int64_t value) {
+  if (dtype > DT_F64) // low-bit types are read from files
+    return false;
   if (cli_is_float(dtype))
     return cli_element_set(dtype, data, index, (double)value);
   size_t bits = 8 * dt_dtype_size(dtype);

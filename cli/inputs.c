@@ -3,6 +3,7 @@
 #include "cli/model.h"
 
 #include "cli/elements.h"
+#include "cli/low.h"
 #include "cli/options.h"
 #include "cli/tensor_file.h"
 
@@ -106,6 +107,7 @@ typedef struct fill_t {
   dt_dtype_t dtype;
   void *data;
   int64_t count;
+  size_t bytes;
   const char *args; // what stands behind the word, up to args_len
   size_t args_len;
   uint64_t state; // of the random numbers
@@ -126,11 +128,29 @@ static bool fill_with(fill_t *fill, int64_t value) {
   return true;
 }
 
-static bool fill_zeros(fill_t *fill) { return fill_with(fill, 0); }
-static bool fill_ones(fill_t *fill) { return fill_with(fill, 1); }
+// Low-bit types have no numbers here: their bytes are 0, or any. Any bits are a value of each type.
+static bool fill_bytes(fill_t *fill, bool random) {
+  for (size_t k = 0; k < fill->bytes; k++)
+    ((unsigned char *)fill->data)[k] = random ? (unsigned char)next_random(fill) & 0x37 : 0;
+  return true;
+}
+
+static bool fill_zeros(fill_t *fill) {
+  return cli_is_low(fill->dtype) ? fill_bytes(fill, false) : fill_with(fill, 0);
+}
+// No numbers of low-bit types are made from texts.
+static bool has_numbers(const fill_t *fill) {
+  return !cli_is_low(fill->dtype) ||
+         cli_wrong(fill->message, "numbers of %s are read from a .pb file; or give zeros or random",
+                   dt_dtype_name(fill->dtype));
+}
+
+static bool fill_ones(fill_t *fill) { return has_numbers(fill) && fill_with(fill, 1); }
 
 // Floats between -1 and 1; of integers 0 or 1, which most indices, masks and kinds may be.
 static bool fill_random(fill_t *fill) {
+  if (cli_is_low(fill->dtype))
+    return fill_bytes(fill, true);
   for (int64_t k = 0; k < fill->count; k++) {
     uint64_t bits = next_random(fill);
     if (cli_is_float(fill->dtype))
@@ -150,6 +170,8 @@ static bool read_range(const fill_t *fill, int64_t *low, int64_t *high) {
 
 static bool fill_range(fill_t *fill) {
   int64_t low = 0, high = 0;
+  if (!has_numbers(fill))
+    return false;
   if (!read_range(fill, &low, &high))
     return cli_wrong(fill->message, "expected range:A..B with whole numbers, A not above B");
   uint64_t span = (uint64_t)high - (uint64_t)low;
@@ -172,6 +194,8 @@ static uint32_t count_values(const char *args, size_t len) {
 
 static bool fill_values(fill_t *fill) {
   const char *at = fill->args, *stop = at + fill->args_len;
+  if (!has_numbers(fill))
+    return false;
   if (fill->count != (int64_t)count_values(at, fill->args_len))
     return cli_wrong(fill->message, "%u values for %lld elements", count_values(at, fill->args_len),
                      (long long)fill->count);
@@ -251,6 +275,7 @@ static bool make_filled(const cli_model_t *model, uint32_t k, const struct word_
     return false;
   fill.data = dt_tensor_data(*out);
   fill.count = dt_tensor_count(*out);
+  fill.bytes = dt_tensor_bytes(*out);
   if (word->fill(&fill))
     return true;
   dt_tensor_release(*out);

@@ -82,7 +82,7 @@ uint64_t cli_model_bytes(const cli_model_t *model, dt_tensor_t *const *results) 
   uint64_t bytes = dt_session_bytes(model->session);
   for (uint32_t k = 0; k < model->n_outputs; k++)
     if (results[k])
-      bytes += (uint64_t)dt_tensor_count(results[k]) * dt_dtype_size(dt_tensor_dtype(results[k]));
+      bytes += (uint64_t)dt_tensor_bytes(results[k]);
   return bytes;
 }
 
@@ -92,8 +92,7 @@ dt_status_t cli_model_fetch(const cli_model_t *model, const dt_tensor_t *result,
   dt_status_t status =
       dt_tensor_create_empty(dtype, dt_tensor_rank(result), dt_tensor_sizes(result), out);
   if (!status)
-    status = dt_tensor_read(model->session, result, dt_tensor_data(*out),
-                            (size_t)dt_tensor_count(*out) * dt_dtype_size(dtype));
+    status = dt_tensor_read(model->session, result, dt_tensor_data(*out), dt_tensor_bytes(*out));
   if (status) {
     dt_tensor_release(*out);
     *out = NULL;

@@ -5,6 +5,7 @@
 
 #include "cli/check.h"
 #include "cli/elements.h"
+#include "cli/low.h"
 #include "cli/tensor_file.h"
 
 #include "ductile/device.h"
@@ -49,6 +50,10 @@ static void fill(dt_tensor_t *tensor, uint64_t *state) {
   uint32_t rank = dt_tensor_rank(tensor);
   int64_t index[DT_MAX_RANK] = {0};
   if (rank == 0 && !cli_is_float(dtype))
+    return;
+  for (size_t k = 0; cli_is_low(dtype) && k < dt_tensor_bytes(tensor); k++)
+    ((unsigned char *)dt_tensor_data(tensor))[k] = (unsigned char)(next_random(state) & 0x37);
+  if (cli_is_low(dtype))
     return;
   for (int64_t k = 0; k < dt_tensor_count(tensor); k++) {
     int64_t at = 0;
@@ -119,12 +124,10 @@ static dt_status_t fetch(dt_session_t *session, dt_tensor_t **tensor) {
   dt_tensor_t *there = *tensor, *here = NULL;
   if (dt_tensor_device(there) == DT_CPU)
     return NULL;
-  dt_dtype_t dtype = dt_tensor_dtype(there);
-  dt_status_t status =
-      dt_tensor_create_empty(dtype, dt_tensor_rank(there), dt_tensor_sizes(there), &here);
+  dt_status_t status = dt_tensor_create_empty(dt_tensor_dtype(there), dt_tensor_rank(there),
+                                              dt_tensor_sizes(there), &here);
   if (!status)
-    status = dt_tensor_read(session, there, dt_tensor_data(here),
-                            (size_t)dt_tensor_count(there) * dt_dtype_size(dtype));
+    status = dt_tensor_read(session, there, dt_tensor_data(here), dt_tensor_bytes(there));
   if (status)
     return status;
   *tensor = here;

@@ -2,6 +2,7 @@
 // ductile run: one call of a model, with inputs from files or made up, and its results to files.
 #include "cli/cli.h"
 #include "cli/elements.h"
+#include "cli/low.h"
 #include "cli/model.h"
 #include "cli/options.h"
 #include "cli/tensor_file.h"
@@ -251,10 +252,26 @@ static int find_outputs(const job_t *job, const char **paths, uint32_t *outputs)
   return CLI_DONE;
 }
 
+// What low-bit types hold is told and written in wider ones.
+static dt_status_t widen(dt_tensor_t **tensor) {
+  dt_tensor_t *wide = NULL;
+  if (!cli_is_low(dt_tensor_dtype(*tensor)))
+    return NULL;
+  dt_status_t status = cli_widen(*tensor, &wide);
+  if (status)
+    return status;
+  dt_tensor_release(*tensor);
+  *tensor = wide;
+  return NULL;
+}
+
 static int call(job_t *job) {
   dt_status_t status = cli_model_call(&job->model, job->inputs, job->results);
-  for (uint32_t k = 0; !status && k < job->model.n_outputs; k++)
+  for (uint32_t k = 0; !status && k < job->model.n_outputs; k++) {
     status = cli_model_fetch(&job->model, job->results[k], &job->fetched[k]);
+    if (!status)
+      status = widen(&job->fetched[k]);
+  }
   return cli_failed(ME, job->options->path, status);
 }
 

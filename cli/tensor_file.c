@@ -74,7 +74,7 @@ bool cli_tensor_read(const char *path, const char *name, dt_tensor_t **out,
 static bool write_npy(FILE *file, const dt_tensor_t *tensor, char message[CLI_MESSAGE]) {
   char header[CLI_NPY_HEADER];
   size_t len = cli_npy_header(tensor, header);
-  size_t bytes = (size_t)dt_tensor_count(tensor) * dt_dtype_size(dt_tensor_dtype(tensor));
+  size_t bytes = dt_tensor_bytes(tensor);
   return (fwrite(header, 1, len, file) == len &&
           (bytes == 0 || fwrite(dt_tensor_data(tensor), 1, bytes, file) == bytes)) ||
          cli_wrong(message, "%s", strerror(errno));

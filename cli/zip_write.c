@@ -77,7 +77,7 @@ bool cli_npz_write(FILE *file, const char *const *names, dt_tensor_t *const *ten
   for (uint32_t k = 0; done && k < n; k++) {
     char header[CLI_NPY_HEADER];
     size_t header_bytes = cli_npy_header(tensors[k], header);
-    size_t bytes = (size_t)dt_tensor_count(tensors[k]) * dt_dtype_size(dt_tensor_dtype(tensors[k]));
+    size_t bytes = dt_tensor_bytes(tensors[k]);
     uLong crc = crc32_z(0, (const unsigned char *)header, header_bytes);
     int len = snprintf(members[k].name, sizeof(members[k].name), "%s.npy", names[k]);
     if (len < 0 || (size_t)len >= sizeof(members[k].name))

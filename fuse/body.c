@@ -273,7 +273,7 @@ uint32_t dt__stage_cost(const dt_stage_t *stage) {
       cost += 4;
     if (inst->kind == DT_INST_SEARCH)
       cost += SEARCH_COST;
-    if (inst->kind == DT_INST_CAST)
+    if (inst->kind == DT_INST_CAST || inst->kind == DT_INST_BITS)
       cost += 1;
     if (inst->kind == DT_INST_SCALAR)
       cost += dt__scalar_info(inst->op)->cost;

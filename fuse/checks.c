@@ -113,6 +113,7 @@ static bool same_inst(cover_t *c, const dt_inst_t *x, const dt_inst_t *y) {
   case DT_INST_SCALAR:
     return x->op == y->op && same_inputs(c, x, y);
   case DT_INST_CAST:
+  case DT_INST_BITS:
     return same_inputs(c, x, y);
   default:
     return false;

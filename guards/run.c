@@ -297,6 +297,10 @@ static bool check_same_memory(const run_t *run, const dt_guard_t *g) {
 static void bytes_of(const dt_tensor_t *t, int64_t *low, int64_t *high) {
   int64_t item = (int64_t)dt_dtype_size(t->dtype);
   *low = (int64_t)(uintptr_t)t->data;
+  if (dt__dtype_is_packed(t->dtype)) { // contiguous
+    *high = *low + (int64_t)dt__tensor_bytes(t);
+    return;
+  }
   *high = *low + item;
   for (uint32_t k = 0; k < t->rank; k++) {
     int64_t reach = (t->sizes[k] - 1) * t->strides[k] * item;

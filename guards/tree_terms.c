@@ -306,11 +306,38 @@ static void put_reach(program_t *p, uint32_t input, uint32_t dim, int64_t item) 
   put_op(p, DT_GUARD_OP_NARROW);
 }
 
+// The bytes of a packed input, which is contiguous and has elements: those of a row, by the rows.
+static void put_packed_bytes(program_t *p, uint32_t input, int64_t key) {
+  uint32_t rank = header_rank(key), per = dt__dtype_per_byte(header_dtype(key));
+  if (rank == 0) {
+    put_const(p, 1);
+    return;
+  }
+  put_slot(p, DT_SLOT_SIZE, input, rank - 1);
+  put_const(p, per - 1);
+  put_op(p, DT_SYM_ADD);
+  put_const(p, per);
+  put_op(p, DT_SYM_FLOORDIV);
+  for (uint32_t dim = 0; dim + 1 < rank; dim++) {
+    put_slot(p, DT_SLOT_SIZE, input, dim);
+    put_op(p, DT_SYM_MUL);
+    put_op(p, DT_GUARD_OP_NARROW);
+  }
+}
+
 // The address of an input's first byte, or of one past the last.
 static void put_bound(program_t *p, uint32_t input, bool last) {
   int64_t key = header_of(p, input);
   int64_t item = (int64_t)dt_dtype_size(header_dtype(key));
   put_slot(p, DT_SLOT_DATA, input, 0);
+  if (dt__dtype_is_packed(header_dtype(key))) {
+    if (last) {
+      put_packed_bytes(p, input, key);
+      put_op(p, DT_SYM_ADD);
+    }
+    put_op(p, DT_GUARD_OP_NARROW);
+    return;
+  }
   if (last) {
     put_const(p, item);
     put_op(p, DT_SYM_ADD);

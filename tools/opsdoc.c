@@ -32,6 +32,8 @@ static const rule_t dtype_rules[] = {
     {"float_test", "floats; gives bool"},
     {"arg", "any but bool; gives i64"},
     {"attr", "gives the dtype asked for"},
+    {"cast", "gives the dtype asked for"},
+    {"bits", "gives the dtype asked for"},
     {"where", "bool, then any two the same"},
     {"gather", "any; indices i32 or i64"},
     {"scatter", "any; indices i32 or i64; the third as the first, not bool where modes compute"},

@@ -142,8 +142,11 @@ static void plan_outputs(dt_host_t *h, uint32_t segment, uint32_t first, uint32_
     dt_buffer_id_t id = m->program.outputs.items[o];
     const dt_buffer_t *buffer = dt__program_buffer(&m->program, id);
     bool known = dt__llvm_sizes_segment(&m->program, id) == segment;
-    for (uint32_t d = 0; known && d < buffer->rank; d++)
-      dt__host_store_at(h, dt__host_value(h, buffer->sizes[d]), sizes, at + d);
+    for (uint32_t d = 0; known && d < buffer->rank; d++) {
+      bool packed = buffer->row.id && d + 1 == buffer->rank;
+      dt_sym_t size = packed ? buffer->row : buffer->sizes[d];
+      dt__host_store_at(h, dt__host_value(h, size), sizes, at + d);
+    }
     at += buffer->rank;
   }
 }

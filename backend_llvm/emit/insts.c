@@ -371,8 +371,13 @@ static dt_lanes_t value_scalar(dt_body_t *k, const dt_inst_t *inst, uint32_t id)
     for (uint32_t a = 0; a < n; a++)
       args[a] = dt__inst_lane(k, inst->args[a], c, out.varying);
     dt__body_at(k, k->inst_level[id]);
-    out.v[c] = inst->kind == DT_INST_CAST ? dt__emit_cast(k->m, dtype, inst->dtype, args[0])
-                                          : dt__emit_scalar_op(k->m, inst->op, dtype, args);
+    if (inst->kind == DT_INST_CAST)
+      out.v[c] = dt__emit_cast(k->m, dtype, inst->dtype, args[0]);
+    else if (inst->kind == DT_INST_BITS)
+      out.v[c] = LLVMBuildBitCast(k->m->b, args[0],
+                                  dt__emit_like(args[0], dt__emit_type(k->m, inst->dtype)), "");
+    else
+      out.v[c] = dt__emit_scalar_op(k->m, inst->op, dtype, args);
   }
   return out;
 }

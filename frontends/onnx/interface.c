@@ -56,6 +56,36 @@ const char *dt_onnx_output_name(const dt_onnx_t *model, uint32_t index) {
 }
 
 // ---- Tensors --------------------------------------------------------------------------------------
+// The format packs all elements of a tensor as one row; a tensor here begins each row with a byte
+// of its own. `from` has the elements, `to` room for the rows.
+static void split_rows(const dt_tensor_t *tensor, const unsigned char *from, unsigned char *to) {
+  uint32_t bits = dt_dtype_bits(dt_tensor_dtype(tensor)), rank = dt_tensor_rank(tensor);
+  int64_t row = dt_tensor_sizes(tensor)[rank - 1], per = 8 / bits;
+  for (int64_t k = 0; k < dt_tensor_count(tensor); k++) {
+    uint32_t code = (uint32_t)from[k / per] >> (k % per * bits) & ((1u << bits) - 1);
+    uint32_t at = (uint32_t)(k % row % per) * bits;
+    unsigned char *byte = &to[k / row * ((row + per - 1) / per) + k % row / per];
+    *byte = (unsigned char)((at ? *byte : 0u) | code << at);
+  }
+}
+
+bool dt__onnx_rows_split(const dt_onnx_tensor_t *tensor) {
+  uint32_t bits = dt_dtype_bits(tensor->dtype->dtype), rank = tensor->dims.len;
+  return bits > 0 && bits < 8 && rank > 0 && tensor->dims.items[rank - 1] % (8 / bits) != 0;
+}
+
+static dt_status_t copy_rows(dt_onnx_t *file, const dt_onnx_tensor_t *tensor, dt_onnx_pace_t *pace,
+                             dt_tensor_t *made) {
+  unsigned char *own = dt__alloc((size_t)tensor->bytes + 1);
+  if (!own)
+    return DT_NO_MEMORY();
+  dt_status_t status = dt__onnx_tensor_copy(file, tensor, pace, own, (size_t)tensor->bytes);
+  if (!status)
+    split_rows(made, own, dt_tensor_data(made));
+  dt__free(own);
+  return status;
+}
+
 dt_status_t dt__onnx_tensor_make(dt_onnx_t *file, const dt_onnx_tensor_t *tensor,
                                  dt_onnx_pace_t *pace, dt_tensor_t **out) {
   *out = NULL;
@@ -65,7 +95,9 @@ dt_status_t dt__onnx_tensor_make(dt_onnx_t *file, const dt_onnx_tensor_t *tensor
   dt_tensor_t *made = NULL;
   DT_TRY(dt_tensor_create_empty(tensor->dtype->dtype, tensor->dims.len, tensor->dims.items, &made));
   dt_status_t status =
-      dt__onnx_tensor_copy(file, tensor, pace, dt_tensor_data(made), (size_t)tensor->bytes);
+      dt__onnx_rows_split(tensor)
+          ? copy_rows(file, tensor, pace, made)
+          : dt__onnx_tensor_copy(file, tensor, pace, dt_tensor_data(made), (size_t)tensor->bytes);
   if (status)
     dt_tensor_release(made);
   else

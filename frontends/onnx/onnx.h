@@ -45,6 +45,8 @@ dt_status_t dt__onnx_tensor_view(dt_onnx_t *file, const dt_onnx_tensor_t *tensor
 // DT_E_RANGE where an item of a typed field is no value of the element type. [any]
 dt_status_t dt__onnx_tensor_copy(dt_onnx_t *file, const dt_onnx_tensor_t *tensor,
                                  dt_onnx_pace_t *pace, void *out, size_t bytes) DT_MUST_USE;
+// Whether rows of packed elements do not end where bytes do, so that its data are no tensor's.
+bool dt__onnx_rows_split(const dt_onnx_tensor_t *tensor);
 // A new contiguous tensor with a copy of the elements. DT_E_UNSUPPORTED where Ductile does not have
 // their type. [any]
 dt_status_t dt__onnx_tensor_make(dt_onnx_t *file, const dt_onnx_tensor_t *tensor,

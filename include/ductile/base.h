@@ -97,6 +97,16 @@ DT_API void dt_cancel_reset(dt_cancel_t *cancel);
 
 // Element type of a tensor. Values are stable. f16 and bf16 are storage types: an op computes in
 // f32, sums included, and rounds its result once, to nearest even.
+//
+// The low-bit types, from DT_F8E4M3FN on, are storage types, too, and no op computes in them. Ops
+// that move elements take them, and dt_cast converts from and to them; every other op refuses them
+// with DT_E_DTYPE. docs/lowbit.md has their values and rules.
+//
+// Elements of 4 and 2 bits are packed: two or four to a byte, the first in the lowest bits. Each
+// row of the last dim is packed by itself: it begins with a byte of its own and takes
+// ceil(size * bits / 8) bytes. Bits of its last byte behind its last element are never read, and
+// are 0 where Ductile writes. A scalar takes a byte. Rows lie in row-major order without gaps, so
+// such a tensor has no strides but the contiguous ones.
 typedef enum dt_dtype_t {
   DT_DTYPE_NONE = 0,
   DT_BOOL = 1, // one byte, 0 or 1
@@ -112,7 +122,30 @@ typedef enum dt_dtype_t {
   DT_BF16 = 11, // the upper half of an f32
   DT_F32 = 12,
   DT_F64 = 13,
+  DT_F8E4M3FN = 14,   // a sign, 4 bits of exponent, 3 of fraction; up to 448, NaN, no infinity
+  DT_F8E5M2 = 15,     // a sign, 5 bits of exponent, 2 of fraction; up to 57344, infinities, NaN
+  DT_F8E4M3FNUZ = 16, // up to 240; one zero, one NaN, no infinity
+  DT_F8E5M2FNUZ = 17, // up to 57344; one zero, one NaN, no infinity
+  DT_F8E8M0 = 18,     // powers of two from 2^-127 to 2^127, NaN; no sign, no zero
+  DT_F4E2M1 = 19,     // a sign, 2 bits of exponent, 1 of fraction; up to 6, no infinity, no NaN
+  DT_I4 = 20,         // -8 to 7
+  DT_U4 = 21,         // 0 to 15
+  DT_I2 = 22,         // -2 to 1
+  DT_U2 = 23,         // 0 to 3
 } dt_dtype_t;
+
+// How dt_cast_as rounds to the low-bit floats; bits to be joined. 0, which is what dt_cast does:
+// numbers beyond the largest become the largest, and so do infinities but for DT_F8E8M0; to
+// DT_F8E8M0 numbers round up, to the next power of two that is no less in size.
+//
+// With DT_CAST_OVERFLOW, numbers beyond the largest, once rounded, become an infinity, or NaN where
+// the type has none (DT_F4E2M1, which has neither, does not change). The others are for DT_F8E8M0
+// alone.
+typedef enum dt_cast_how_t {
+  DT_CAST_OVERFLOW = 1, // beyond the largest: infinity or NaN
+  DT_CAST_DOWN = 2,     // to the next power of two that is no larger in size
+  DT_CAST_NEAREST = 4,  // to the nearest power of two, up where two are as near
+} dt_cast_how_t;
 
 // Where memory lives and code runs. Values are stable; ductile/device.h names the other kinds.
 typedef enum dt_device_t { DT_CPU = 0, DT_MOST_DEVICES = 255 } dt_device_t;
@@ -123,8 +156,12 @@ typedef enum dt_device_t { DT_CPU = 0, DT_MOST_DEVICES = 255 } dt_device_t;
 // size is computed.
 #define DT_SIZE_LIMIT ((int64_t)1 << 47)
 
-// Bytes of one element; 0 for a value that is no dtype. [any]
+// Bytes of one element, or 1 where elements share a byte (dt_tensor_bytes has a tensor's); 0 for a
+// value that is no dtype. [any]
 DT_API size_t dt_dtype_size(dt_dtype_t dtype);
+// Bits of one element as it is stored: 4 or 2 where elements share a byte, 8 for bool; 0 for a
+// value that is no dtype. [any]
+DT_API uint32_t dt_dtype_bits(dt_dtype_t dtype);
 // Short name such as "f32"; "none" for a value that is no dtype. Static storage. [any]
 DT_API const char *dt_dtype_name(dt_dtype_t dtype);
 

@@ -20,7 +20,8 @@ typedef struct dt_tensor_desc_t {
   dt_device_t device;     // 0: host memory; else a device, and `data` is an address of that device
   uint32_t rank;          // 0 to DT_MAX_RANK; 0 is a scalar
   const int64_t *sizes;   // `rank` sizes, each in [0, DT_SIZE_LIMIT); copied
-  const int64_t *strides; // `rank` strides in elements, may be 0 or negative; NULL: contiguous
+  const int64_t *strides; // `rank` strides in elements, may be 0 or negative; NULL: contiguous.
+                          // Elements that share a byte: contiguous ones, or DT_E_SHAPE
   void *data; // address of element (0, …, 0), aligned to its dtype; may be NULL only when
               // the tensor has no elements
   void (*release)(void *user); // called once, after the last release; NULL: nothing
@@ -56,6 +57,9 @@ DT_API const int64_t *dt_tensor_strides(const dt_tensor_t *tensor); // `rank` va
 // The address of element (0, …, 0). On a device the host may not access it. [any]
 DT_API void *dt_tensor_data(const dt_tensor_t *tensor);
 DT_API int64_t dt_tensor_count(const dt_tensor_t *tensor); // number of elements [any]
+// Bytes of all elements, lying close together as in a contiguous tensor. Packed ones take whole
+// bytes for each row (ductile/base.h). [any]
+DT_API size_t dt_tensor_bytes(const dt_tensor_t *tensor);
 
 #ifdef __cplusplus
 }

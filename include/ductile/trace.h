@@ -230,6 +230,13 @@ DT_API dt_value_t dt_shift_right(dt_trace_t *trace, dt_value_t a, dt_value_t b);
 // cond (bool) ? a : b
 DT_API dt_value_t dt_where(dt_trace_t *trace, dt_value_t cond, dt_value_t a, dt_value_t b);
 DT_API dt_value_t dt_cast(dt_trace_t *trace, dt_value_t x, dt_dtype_t dtype);
+// dt_cast to a low-bit float (docs/lowbit.md) with another rounding; `how`: DT_CAST_* joined, read
+// only where the dtype has such a choice.
+DT_API dt_value_t dt_cast_as(dt_trace_t *trace, dt_value_t x, dt_dtype_t dtype, uint32_t how);
+// The bits of each element as another dtype of the same width, neither of them bool. Elements of 4
+// and 2 bits are taken as u8, with zeros above them, and made from u8, whose upper bits are cut
+// off. A NaN may come out as another NaN's bits.
+DT_API dt_value_t dt_bitcast(dt_trace_t *trace, dt_value_t x, dt_dtype_t dtype);
 
 // ---- Views (never a kernel of their own) ----------------------------------------------------------
 // Same elements in row-major order; one size may be the literal -1.

@@ -80,6 +80,8 @@
 #define dt_shift_right(trace, ...) (dt_shift_right)(DT_AT(trace), __VA_ARGS__)
 #define dt_where(trace, ...) (dt_where)(DT_AT(trace), __VA_ARGS__)
 #define dt_cast(trace, ...) (dt_cast)(DT_AT(trace), __VA_ARGS__)
+#define dt_cast_as(trace, ...) (dt_cast_as)(DT_AT(trace), __VA_ARGS__)
+#define dt_bitcast(trace, ...) (dt_bitcast)(DT_AT(trace), __VA_ARGS__)
 #define dt_reshape(trace, ...) (dt_reshape)(DT_AT(trace), __VA_ARGS__)
 #define dt_permute(trace, ...) (dt_permute)(DT_AT(trace), __VA_ARGS__)
 #define dt_transpose(trace, ...) (dt_transpose)(DT_AT(trace), __VA_ARGS__)

@@ -104,6 +104,11 @@ static void load(dt_eval_value_t *out, const void *data, const int64_t *strides)
   if (out->count == 0)
     return;
   int64_t bytes = (int64_t)dt_dtype_size(out->dtype);
+  if (dt__dtype_is_packed(out->dtype)) { // contiguous
+    for (int64_t k = 0; k < out->count; k++)
+      out->data[k] = dt__element_load(out->dtype, data, dt__eval_row(out), k);
+    return;
+  }
   dt_walk_t walk = dt__walk_begin(out->rank, out->sizes, strides);
   for (int64_t k = 0; k < out->count; k++, dt__walk_next(&walk))
     out->data[k] = dt__scalar_load(out->dtype, (const char *)data + walk.offset * bytes);

@@ -20,6 +20,11 @@ typedef struct dt_eval_value_t {
   double *bound;
 } dt_eval_value_t;
 
+// The size of its last dim, as dt__element_store wants it.
+static inline int64_t dt__eval_row(const dt_eval_value_t *value) {
+  return value->rank ? value->sizes[value->rank - 1] : 1;
+}
+
 typedef struct dt_eval_options_t {
   bool error_bounds;            // propagate |error| bounds for code that rounds to the node's dtype
   int64_t max_trips;            // of one `while`, which then ends with DT_E_LIMIT; 0: 2^20

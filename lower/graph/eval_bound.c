@@ -357,6 +357,25 @@ dt_approx_t dt__approx_scalar(dt_scalar_op_t op, dt_dtype_t dtype, const dt_appr
   return x;
 }
 
+// To a low-bit float: as dt__approx_stored has it, where no end of the interval is beyond the
+// largest, and 0, from which f8e8m0 counts, is not inside.
+dt_approx_t dt__approx_cast_low(dt_dtype_t from, dt_dtype_t to, uint32_t how, dt_approx_t x) {
+  dt_approx_t y = {dt__scalar_cast_as(from, to, how, x.v), x.b};
+  if (x.b == 0.0)
+    return y;
+  y.b = INFINITY;
+  if (!dt__dtype_is_float(from) || isinf(x.b) || isnan(x.v.f) ||
+      (to == DT_F8E8M0 && fabs(x.v.f) <= x.b))
+    return y;
+  double one = dt__scalar_cast_as(DT_F64, to, how, (dt_scalar_t){.f = x.v.f + x.b}).f;
+  double other = dt__scalar_cast_as(DT_F64, to, how, (dt_scalar_t){.f = x.v.f - x.b}).f;
+  if (one == other)
+    y.b = 0.0;
+  else if (isfinite(one) && isfinite(other))
+    y.b = fmax(fabs(one - y.v.f), fabs(other - y.v.f));
+  return y;
+}
+
 dt_approx_t dt__approx_cast(dt_dtype_t from, dt_dtype_t to, dt_approx_t x) {
   if (dt__dtype_is_float(from) && from != to && dt__dtype_is_half(to))
     return dt__approx_stored(to, x);

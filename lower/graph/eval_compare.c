@@ -49,10 +49,9 @@ bool dt__eval_compare(const dt_eval_value_t *expected, const void *got,
                       const dt_eval_tolerance_t *tolerance, dt_eval_report_t *out) {
   *out = (dt_eval_report_t){.index = -1};
   dt_dtype_t dtype = expected->dtype;
-  size_t bytes = dt_dtype_size(dtype);
   for (int64_t k = 0; k < expected->count; k++) {
     dt_scalar_t want = expected->data[k];
-    dt_scalar_t have = dt__scalar_load(dtype, (const char *)got + (size_t)k * bytes);
+    dt_scalar_t have = dt__element_load(dtype, got, dt__eval_row(expected), k);
     double bound = expected->bound ? expected->bound[k] : 0.0;
     if (isinf(bound)) {
       out->uncertain++;

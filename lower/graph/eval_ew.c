@@ -2,6 +2,7 @@
 // Evaluation of element-wise ops. Activations follow their closed forms, in the shape that loses no
 // digits; what an implementation by simpler ops loses is in their bounds.
 #include "lower/graph/eval_private.h"
+#include "runtime/base/dtype.h"
 #include "runtime/base/status.h"
 
 #include <math.h>
@@ -43,8 +44,26 @@ dt_status_t dt__eval_ew(const dt_eval_t *e, const dt_node_t *node, dt_eval_value
 dt_status_t dt__eval_cast(const dt_eval_t *e, const dt_node_t *node, dt_eval_value_t *out) {
   DT_TRY(check_counts(e, node, out));
   const dt_eval_value_t *in = dt__eval_in(e, node, 0);
-  for (int64_t i = 0; i < out->count; i++)
-    dt__eval_put(out, i, dt__approx_cast(in->dtype, out->dtype, dt__eval_at(in, i)));
+  bool low = dt__dtype_is_low(out->dtype) && dt__dtype_is_float(out->dtype);
+  for (int64_t i = 0; i < out->count; i++) {
+    dt_approx_t x = dt__eval_at(in, i);
+    dt__eval_put(out, i,
+                 low ? dt__approx_cast_low(in->dtype, out->dtype, node->attrs->mode, x)
+                     : dt__approx_cast(in->dtype, out->dtype, x));
+  }
+  return NULL;
+}
+
+// The bits of a number that is not known to the last one may be anything.
+dt_status_t dt__eval_bitcast(const dt_eval_t *e, const dt_node_t *node, dt_eval_value_t *out) {
+  DT_TRY(check_counts(e, node, out));
+  const dt_eval_value_t *in = dt__eval_in(e, node, 0);
+  for (int64_t i = 0; i < out->count; i++) {
+    dt_approx_t x = dt__eval_at(in, i);
+    x.v = dt__scalar_bits(in->dtype, out->dtype, x.v);
+    x.b = x.b > 0.0 ? INFINITY : 0.0;
+    dt__eval_put(out, i, x);
+  }
   return NULL;
 }
 

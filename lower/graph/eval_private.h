@@ -65,6 +65,8 @@ dt_approx_t dt__approx_scalar(dt_scalar_op_t op, dt_dtype_t dtype, const dt_appr
 // what they have.
 dt_approx_t dt__approx_stored(dt_dtype_t dtype, dt_approx_t x);
 dt_approx_t dt__approx_cast(dt_dtype_t from, dt_dtype_t to, dt_approx_t x);
+// To a low-bit float; `how`: DT_CAST_* joined.
+dt_approx_t dt__approx_cast_low(dt_dtype_t from, dt_dtype_t to, uint32_t how, dt_approx_t x);
 static inline dt_approx_t dt__approx_1(dt_scalar_op_t op, dt_dtype_t dtype, dt_approx_t a) {
   return dt__approx_scalar(op, dtype, &a);
 }

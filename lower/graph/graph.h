@@ -66,6 +66,7 @@ typedef struct dt_attrs_t {
   int32_t axes[DT_MAX_RANK];
   uint32_t keepdims; // reductions: 1 keeps folded dims as size 1
   uint32_t mode;     // cumsum: DT_SCAN_* joined; searchsorted: DT_SEARCH_*; scatters: DT_JOIN_*
+                     // cast: DT_CAST_* joined
   uint32_t n_syms;   // reshape, expand, iota: result sizes; slice: start then size, a pair a dim;
   dt_sym_t syms[2 * DT_MAX_RANK]; // pad: low then high, a pair a dim; size, item, nonzero: one;
                                   // windows: four a dim, and groups
@@ -246,6 +247,7 @@ typedef enum dt_lower_kind_t {
   DT_LOWER_ew,   // the scalar op of the same name (scalar_ops.def)
   DT_LOWER_part, // the same; only decompositions make it
   DT_LOWER_cast,
+  DT_LOWER_bits,   // DT_INST_BITS, or the bytes of packed elements
   DT_LOWER_view,   // index map
   DT_LOWER_reduce, // the scalar op that folds, by the row's name
   DT_LOWER_argreduce,
@@ -279,6 +281,7 @@ typedef struct dt_op_info_t {
   // Its inputs' values matter, not only their places: halves are widened to f32 before it, and its
   // result is rounded after it. Others move elements, or convert them (cast).
   bool computes;
+  bool moves; // elements, of low-bit dtypes, too, or converts them: others refuse these
   const char *doc;
 } dt_op_info_t;
 const dt_op_info_t *dt__op_info(dt_op_t op); // of what is no op: a row named "none"

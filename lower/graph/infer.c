@@ -250,7 +250,7 @@ dt_status_t dt__infer_value(const dt_infer_t *ctx, dt_dtype_t dtype) {
 // reach the limit. What is not known is checked at run time, where sizes are made. They are kept as
 // all that was learned so far simplifies them.
 static dt_status_t check_result(dt_infer_t *ctx) {
-  int64_t bytes = (int64_t)dt_dtype_size(ctx->dtype);
+  int64_t bytes = (int64_t)dt_dtype_size(ctx->dtype); // of packed elements: more than they take
   if (ctx->rank > DT_MAX_RANK)
     return dt__infer_fail(ctx, DT_E_LIMIT, "the result would have %u dims, the most is %d",
                           ctx->rank, DT_MAX_RANK);
@@ -279,8 +279,34 @@ static dt_status_t check_result(dt_infer_t *ctx) {
   return NULL;
 }
 
+// Low-bit dtypes are moved and cast: what computes, compares or makes literals refuses them.
+static dt_status_t check_low_inputs(const dt_infer_t *ctx) {
+  if (ctx->info->moves)
+    return NULL;
+  for (uint32_t k = 0; k < ctx->n_inputs; k++) {
+    dt_dtype_t dtype = dt__infer_in(ctx, k)->dtype;
+    if (dt__dtype_is_low(dtype))
+      return dt__infer_fail(ctx, DT_E_DTYPE,
+                            "argument %u is %s, a dtype for storage that this op does not compute "
+                            "with; dt_cast it to %s first",
+                            k, dt_dtype_name(dtype),
+                            dt__dtype_is_float(dtype) ? "f32" : "i8 or i32");
+  }
+  return NULL;
+}
+
+static dt_status_t check_low_result(const dt_infer_t *ctx) {
+  if (ctx->info->moves || !dt__dtype_is_low(ctx->dtype))
+    return NULL;
+  return dt__infer_fail(
+      ctx, DT_E_DTYPE, "the result would be %s, a dtype for storage; make it in %s and dt_cast it",
+      dt_dtype_name(ctx->dtype), dt__dtype_is_float(ctx->dtype) ? "f32" : "i8 or i32");
+}
+
 dt_status_t dt__infer(dt_infer_t *ctx) {
+  DT_TRY(check_low_inputs(ctx));
   DT_TRY(ctx->info->infer_dtype(ctx));
+  DT_TRY(check_low_result(ctx));
   DT_TRY(ctx->info->infer_shape(ctx));
   return check_result(ctx);
 }

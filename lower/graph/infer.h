@@ -108,35 +108,37 @@ typedef struct dt_infer_output_t {
 dt_status_t dt__infer_output(const dt_infer_t *ctx, dt_infer_output_t *out) DT_MUST_USE;
 
 // ---- Rules (columns of ops.def) -----------------------------------------------------------------
-// Which attributes ops of the rule read, and whether they compute with their inputs
-// (dt_op_info_t.computes).
+// Which attributes ops of the rule read, whether they compute with their inputs
+// (dt_op_info_t.computes), and whether they take low-bit dtypes (dt_op_info_t.moves).
 #define DT_DTYPE_RULES                                                                             \
-  DTYPE_RULE(same, 0, false)                                                                       \
-  DTYPE_RULE(float_only, 0, true)                                                                  \
-  DTYPE_RULE(number, 0, true)                                                                      \
-  DTYPE_RULE(integer, 0, false)                                                                    \
-  DTYPE_RULE(logic, 0, false)                                                                      \
-  DTYPE_RULE(compare, 0, true)                                                                     \
-  DTYPE_RULE(order, 0, true)                                                                       \
-  DTYPE_RULE(float_test, 0, true)                                                                  \
-  DTYPE_RULE(arg, 0, true)                                                                         \
-  DTYPE_RULE(attr, DT_ATTR_DTYPE, false)                                                           \
-  DTYPE_RULE(iota, DT_ATTR_DTYPE, false)                                                           \
-  DTYPE_RULE(where, 0, false)                                                                      \
-  DTYPE_RULE(gather, 0, false)                                                                     \
-  DTYPE_RULE(scatter, 0, false) /* widened by their decomposition */                               \
-  DTYPE_RULE(index, 0, false)                                                                      \
-  DTYPE_RULE(item, 0, false)                                                                       \
-  DTYPE_RULE(search, 0, true)                                                                      \
-  DTYPE_RULE(compress, 0, false)                                                                   \
-  DTYPE_RULE(select, 0, false)                                                                     \
-  DTYPE_RULE(input, 0, false)                                                                      \
-  DTYPE_RULE(constant, 0, false)                                                                   \
-  DTYPE_RULE(control, 0, false)                                                                    \
-  DTYPE_RULE(result, 0, false)                                                                     \
-  DTYPE_RULE(external, 0, false)
+  DTYPE_RULE(same, 0, false, true)                                                                 \
+  DTYPE_RULE(float_only, 0, true, false)                                                           \
+  DTYPE_RULE(number, 0, true, false)                                                               \
+  DTYPE_RULE(integer, 0, false, false)                                                             \
+  DTYPE_RULE(logic, 0, false, false)                                                               \
+  DTYPE_RULE(compare, 0, true, false)                                                              \
+  DTYPE_RULE(order, 0, true, false)                                                                \
+  DTYPE_RULE(float_test, 0, true, false)                                                           \
+  DTYPE_RULE(arg, 0, true, false)                                                                  \
+  DTYPE_RULE(attr, DT_ATTR_DTYPE, false, false)                                                    \
+  DTYPE_RULE(cast, DT_ATTR_DTYPE | DT_ATTR_MODE, false, true)                                      \
+  DTYPE_RULE(bits, DT_ATTR_DTYPE, false, true)                                                     \
+  DTYPE_RULE(iota, DT_ATTR_DTYPE, false, false)                                                    \
+  DTYPE_RULE(where, 0, false, true)                                                                \
+  DTYPE_RULE(gather, 0, false, true)                                                               \
+  DTYPE_RULE(scatter, 0, false, true) /* widened by their decomposition */                         \
+  DTYPE_RULE(index, 0, false, false)                                                               \
+  DTYPE_RULE(item, 0, false, false)                                                                \
+  DTYPE_RULE(search, 0, true, false)                                                               \
+  DTYPE_RULE(compress, 0, false, false)                                                            \
+  DTYPE_RULE(select, 0, false, false)                                                              \
+  DTYPE_RULE(input, 0, false, true)                                                                \
+  DTYPE_RULE(constant, 0, false, true)                                                             \
+  DTYPE_RULE(control, 0, false, false)                                                             \
+  DTYPE_RULE(result, 0, false, false)                                                              \
+  DTYPE_RULE(external, 0, false, false)
 
-#define DTYPE_RULE(name, attrs, computes)                                                          \
+#define DTYPE_RULE(name, attrs, computes, moves)                                                   \
   dt_status_t dt__dtype_rule_##name(dt_infer_t *ctx) DT_MUST_USE;
 DT_DTYPE_RULES
 #undef DTYPE_RULE

@@ -242,9 +242,10 @@ dt_status_t dt__infer_output(const dt_infer_t *ctx, dt_infer_output_t *out) {
   if (node->op == DT_OP_external)
     return external_output(ctx, node, out);
   if (!dt__op_is_control(node->op) || node->attrs->index >= ctx->graph->controls.len)
-    return dt__infer_fail(ctx, DT_E_ARGUMENT,
-                          "the argument must be a cond, a switch, a while, an associative_scan or an "
-                          "external");
+    return dt__infer_fail(
+        ctx, DT_E_ARGUMENT,
+        "the argument must be a cond, a switch, a while, an associative_scan or an "
+        "external");
   // What a loop leaves has the sizes of its state, which its body's inputs have; what a scan gives
   // those of what is scanned.
   const dt_graph_control_t *control = dt__graph_control(ctx->graph, node);
@@ -253,9 +254,8 @@ dt_status_t dt__infer_output(const dt_infer_t *ctx, dt_infer_output_t *out) {
     return dt__infer_fail(ctx, DT_E_ARGUMENT, "there is no output %u of %u", ctx->attrs->index,
                           body->outputs.len);
   bool like_input = node->op == DT_OP_while || node->op == DT_OP_associative_scan;
-  const dt_node_t *output = like_input
-                                ? dt__graph_node(ctx->graph, node->inputs[ctx->attrs->index])
-                                : output_of(body, ctx->attrs->index);
+  const dt_node_t *output = like_input ? dt__graph_node(ctx->graph, node->inputs[ctx->attrs->index])
+                                       : output_of(body, ctx->attrs->index);
   *out = (dt_infer_output_t){output->dtype, output->rank, output->sizes};
   return NULL;
 }

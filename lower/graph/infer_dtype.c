@@ -2,6 +2,7 @@
 // The dtype rules of ops.def. There is no promotion: inputs that differ are refused, with advice.
 #include "lower/graph/infer.h"
 #include "runtime/base/dtype.h"
+#include "runtime/base/low.h"
 #include "runtime/base/status.h"
 
 // All inputs from `first` on have one dtype; it becomes the result's.
@@ -75,6 +76,34 @@ dt_status_t dt__dtype_rule_attr(dt_infer_t *ctx) {
   return NULL;
 }
 
+dt_status_t dt__dtype_rule_cast(dt_infer_t *ctx) {
+  DT_TRY(dt__dtype_rule_attr(ctx));
+  if (ctx->attrs->mode & ~(uint32_t)(DT_CAST_OVERFLOW | DT_CAST_DOWN | DT_CAST_NEAREST) ||
+      (ctx->attrs->mode & DT_CAST_DOWN && ctx->attrs->mode & DT_CAST_NEAREST))
+    return dt__infer_fail(ctx, DT_E_ARGUMENT,
+                          "how: %u is no way to round; expected DT_CAST_* joined",
+                          ctx->attrs->mode);
+  ctx->attrs->mode = dt__low_how(ctx->dtype, ctx->attrs->mode);
+  return NULL;
+}
+
+dt_status_t dt__dtype_rule_bits(dt_infer_t *ctx) {
+  DT_TRY(dt__dtype_rule_attr(ctx));
+  dt_dtype_t from = dt__infer_in(ctx, 0)->dtype, to = ctx->dtype;
+  bool packed =
+      (dt__dtype_is_packed(from) && to == DT_U8) || (dt__dtype_is_packed(to) && from == DT_U8);
+  if (dt__dtype_is_bool(from) || dt__dtype_is_bool(to))
+    return dt__infer_fail(ctx, DT_E_DTYPE, "%s as %s: a bool has no bits to take; use cast",
+                          dt_dtype_name(from), dt_dtype_name(to));
+  if (dt_dtype_bits(from) != dt_dtype_bits(to) && !packed)
+    return dt__infer_fail(
+        ctx, DT_E_DTYPE,
+        "%s as %s: expected a dtype of the same width, or u8 for elements of less "
+        "than a byte",
+        dt_dtype_name(from), dt_dtype_name(to));
+  return NULL;
+}
+
 dt_status_t dt__dtype_rule_iota(dt_infer_t *ctx) {
   DT_TRY(dt__dtype_rule_attr(ctx));
   if (dt__dtype_is_bool(ctx->dtype))
@@ -102,6 +131,8 @@ dt_status_t dt__dtype_rule_scatter(dt_infer_t *ctx) {
     return expected(ctx, 2, dt_dtype_name(ctx->dtype));
   if (ctx->attrs->mode % DT_JOIN_APART != DT_JOIN_REPLACE && dt__dtype_is_bool(ctx->dtype))
     return expected(ctx, 0, "a number");
+  if (ctx->attrs->mode % DT_JOIN_APART != DT_JOIN_REPLACE && dt__dtype_is_low(ctx->dtype))
+    return expected(ctx, 0, "a dtype that is computed with, where updates are joined");
   return NULL;
 }
 

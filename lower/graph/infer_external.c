@@ -110,6 +110,10 @@ dt_status_t dt__dtype_rule_external(dt_infer_t *ctx) {
   for (uint32_t k = 0; k < external->n_results; k++)
     if (!dt__dtype_is_valid(external->results[k].dtype))
       return dt__infer_fail(ctx, DT_E_DTYPE, "result %u has no dtype", k);
+    else if (dt__dtype_is_low(external->results[k].dtype))
+      return dt__infer_fail(ctx, DT_E_DTYPE,
+                            "result %u is %s, a dtype for storage that no op gives; dt_cast to it",
+                            k, dt_dtype_name(external->results[k].dtype));
   ctx->dtype = external->results[0].dtype;
   return NULL;
 }

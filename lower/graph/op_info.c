@@ -32,12 +32,17 @@ enum {
 #undef RULE
 };
 enum {
-#define DTYPE_RULE(name, attrs, computes) DTYPE_READS_##name = (attrs),
+#define DTYPE_RULE(name, attrs, computes, moves) DTYPE_READS_##name = (attrs),
   DT_DTYPE_RULES
 #undef DTYPE_RULE
 };
 enum {
-#define DTYPE_RULE(name, attrs, computes) COMPUTES_##name = (computes),
+#define DTYPE_RULE(name, attrs, computes, moves) COMPUTES_##name = (computes),
+  DT_DTYPE_RULES
+#undef DTYPE_RULE
+};
+enum {
+#define DTYPE_RULE(name, attrs, computes, moves) MOVES_##name = (moves),
   DT_DTYPE_RULES
 #undef DTYPE_RULE
 };
@@ -46,6 +51,7 @@ enum {
 #define SCALAR_none(name) DT_SCALAR_NONE
 #define SCALAR_leaf(name) DT_SCALAR_NONE
 #define SCALAR_cast(name) DT_SCALAR_NONE
+#define SCALAR_bits(name) DT_SCALAR_NONE
 #define SCALAR_view(name) DT_SCALAR_NONE
 #define SCALAR_reduce(name) DT_SCALAR_NONE
 #define SCALAR_argreduce(name) DT_SCALAR_NONE
@@ -83,6 +89,7 @@ static const dt_op_info_t infos[DT_OP_COUNT] = {
                   .scalar = SCALAR_##lowering(id),                                                 \
                   .has_decomposition = DECOMPOSE_##decompose != 0,                                 \
                   .computes = COMPUTES_##dtype_rule != 0,                                          \
+                  .moves = MOVES_##dtype_rule != 0,                                                \
                   .doc = text},
 #include "lower/graph/ops.def"
 };

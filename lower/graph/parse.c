@@ -194,15 +194,16 @@ static dt_status_t parse_input(parser_t *p, dt_node_id_t *leaf) {
                         : dt__graph_declare_input(p->graph, &input));
 }
 
-static dt_status_t parse_data(parser_t *p, dt_dtype_t dtype, int64_t count, char *data) {
-  size_t size = dt_dtype_size(dtype);
+// `row`: the size of the last dim.
+static dt_status_t parse_data(parser_t *p, dt_dtype_t dtype, int64_t count, int64_t row,
+                              char *data) {
   DT_TRY(dt__scan_expect(p->scan, "["));
   for (int64_t k = 0; k < count; k++) {
     dt_scalar_t value = {0};
     if (k > 0)
       DT_TRY(dt__scan_expect(p->scan, ","));
     DT_TRY(parse_value(p, dtype, &value));
-    dt__scalar_store(dtype, data + (size_t)k * size, value);
+    dt__element_store(dtype, data, row, k, value);
   }
   return dt__scan_expect(p->scan, "]");
 }
@@ -225,7 +226,8 @@ static dt_status_t take_data(parser_t *p, dt_graph_constant_t *constant, int64_t
   if (in_text || !p->given)
     DT_TRY(make_data(p, constant, count, &data));
   if (in_text)
-    DT_TRY(parse_data(p, constant->dtype, count, data));
+    DT_TRY(parse_data(p, constant->dtype, count,
+                      constant->rank ? constant->sizes[constant->rank - 1] : 1, data));
   constant->data = p->given ? p->given[p->graph->constants.len] : data;
   return placed(p, leaf ? dt__graph_add_constant(p->graph, constant, NULL, leaf)
                         : dt__graph_declare_constant(p->graph, constant));

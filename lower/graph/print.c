@@ -152,11 +152,11 @@ static void put_constant(const dt_graph_t *graph, uint32_t index, int64_t most, 
   dt__text_printf(out, "] key %lld", (long long)constant->key);
   if (count > 0 && count <= most) {
     const char *data = constant->data;
-    size_t size = dt_dtype_size(constant->dtype);
+    int64_t row = constant->rank ? constant->sizes[constant->rank - 1] : 1;
     dt__text_put(out, " data [");
     for (int64_t k = 0; k < count; k++) {
       dt__text_put(out, k ? ", " : "");
-      put_value(out, constant->dtype, dt__scalar_load(constant->dtype, data + (size_t)k * size));
+      put_value(out, constant->dtype, dt__element_load(constant->dtype, data, row, k));
     }
     dt__text_put(out, "]");
   }
@@ -198,7 +198,7 @@ static void put_attrs(const dt_graph_t *graph, const dt_node_t *node, dt_text_t 
     key(out, &any, "keepdims");
     dt__text_printf(out, "%u", attrs->keepdims);
   }
-  if (mask & DT_ATTR_MODE) {
+  if (mask & DT_ATTR_MODE && (attrs->mode || node->op != DT_OP_cast)) {
     key(out, &any, "mode");
     dt__text_printf(out, "%u", attrs->mode);
   }

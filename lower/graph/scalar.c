@@ -9,6 +9,7 @@
 #include "lower/graph/philox.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/half.h"
+#include "runtime/base/low.h"
 
 #include <math.h>
 #include <string.h>
@@ -24,7 +25,7 @@ static bool is_unsigned(dt_dtype_t dtype) { return dt__dtype_kind(dtype) == DT_K
 static dt_scalar_t wrap(dt_dtype_t dtype, uint64_t bits) {
   if (dt__dtype_is_bool(dtype))
     return truth(bits != 0);
-  unsigned unused = 64u - 8u * (unsigned)dt_dtype_size(dtype);
+  unsigned unused = 64u - dt_dtype_bits(dtype);
   if (unused >= 64)
     return whole(0);
   bits <<= unused;
@@ -340,7 +341,7 @@ dt_scalar_t dt__scalar_highest(dt_dtype_t dtype) {
 static dt_scalar_t real_to_int(dt_dtype_t to, double f) {
   if (isnan(f))
     return whole(0);
-  unsigned bits = 8u * (unsigned)dt_dtype_size(to);
+  unsigned bits = dt_dtype_bits(to);
   f = trunc(f);
   if (is_unsigned(to)) {
     if (f <= 0)
@@ -353,7 +354,9 @@ static dt_scalar_t real_to_int(dt_dtype_t to, double f) {
 }
 
 // The value rounded to a float dtype, once.
-static double narrow(dt_dtype_t to, double f) {
+static double narrow(dt_dtype_t to, uint32_t how, double f) {
+  if (dt__dtype_is_low(to))
+    return dt__low_widen(to, dt__low_round(to, f, how));
   switch (to) {
   case DT_F16:
     return dt__f16_widen(dt__f16_round(f));
@@ -378,25 +381,29 @@ static double int_to_odd(dt_dtype_t from, int64_t i) {
 }
 
 // One rounding, from the integer straight to the float.
-static dt_scalar_t int_to_real(dt_dtype_t from, dt_dtype_t to, int64_t i) {
-  if (dt__dtype_is_half(to))
-    return real(narrow(to, int_to_odd(from, i)));
+static dt_scalar_t int_to_real(dt_dtype_t from, dt_dtype_t to, uint32_t how, int64_t i) {
+  if (dt__dtype_is_half(to) || dt__dtype_is_low(to))
+    return real(narrow(to, how, int_to_odd(from, i)));
   if (to == DT_F32)
     return real(is_unsigned(from) ? (double)(float)(uint64_t)i : (double)(float)i);
   return real(is_unsigned(from) ? (double)(uint64_t)i : (double)i);
 }
 
-dt_scalar_t dt__scalar_cast(dt_dtype_t from, dt_dtype_t to, dt_scalar_t value) {
+dt_scalar_t dt__scalar_cast_as(dt_dtype_t from, dt_dtype_t to, uint32_t how, dt_scalar_t value) {
   if (from == to)
     return value;
   if (is_float(from)) {
     if (is_float(to))
-      return real(narrow(to, value.f));
+      return real(narrow(to, how, value.f));
     if (dt__dtype_is_bool(to))
       return truth(value.f != 0.0);
     return real_to_int(to, value.f);
   }
-  return is_float(to) ? int_to_real(from, to, value.i) : wrap(to, (uint64_t)value.i);
+  return is_float(to) ? int_to_real(from, to, how, value.i) : wrap(to, (uint64_t)value.i);
+}
+
+dt_scalar_t dt__scalar_cast(dt_dtype_t from, dt_dtype_t to, dt_scalar_t value) {
+  return dt__scalar_cast_as(from, to, 0, value);
 }
 
 // ---- Memory -------------------------------------------------------------------------------------
@@ -432,11 +439,32 @@ static double round_double(double x) { return x; }
   }
 #include "runtime/base/dtypes.def"
 
+// Low-bit elements lie in the low bits of a byte.
+static dt_scalar_t load_low(dt_dtype_t dtype, uint8_t code) {
+  return is_float(dtype) ? real(dt__low_widen(dtype, code)) : wrap(dtype, code);
+}
+
+// Values are those of the dtype, of which only infinities would saturate.
+static uint8_t store_low(dt_dtype_t dtype, dt_scalar_t x) {
+  uint32_t mask = (1u << dt_dtype_bits(dtype)) - 1;
+  return (uint8_t)(mask &
+                   (is_float(dtype) ? dt__low_round(dtype, x.f, DT_CAST_OVERFLOW) : (uint32_t)x.i));
+}
+
+#define LOW_DTYPE(id, value, name, bits, kind)                                                     \
+  static dt_scalar_t load_##id(const void *at) {                                                   \
+    return load_low(DT_##id, *(const uint8_t *)at & ((1u << (bits)) - 1));                         \
+  }                                                                                                \
+  static void store_##id(void *at, dt_scalar_t x) { *(uint8_t *)at = store_low(DT_##id, x); }
+#define DTYPE(id, value, name, bytes, kind, c_type)
+#include "runtime/base/dtypes.def"
+
 static const struct {
   dt_scalar_t (*load)(const void *at);
   void (*store)(void *at, dt_scalar_t value);
 } memory[DT_DTYPE_END] = {
 #define DTYPE(id, value, name, bytes, kind, c_type) [DT_##id] = {load_##id, store_##id},
+#define LOW_DTYPE(id, value, name, bits, kind) [DT_##id] = {load_##id, store_##id},
 #include "runtime/base/dtypes.def"
 };
 
@@ -447,4 +475,40 @@ dt_scalar_t dt__scalar_load(dt_dtype_t dtype, const void *at) {
 void dt__scalar_store(dt_dtype_t dtype, void *at, dt_scalar_t value) {
   if (dt__dtype_is_valid(dtype))
     memory[dtype].store(at, value);
+}
+
+// ---- Elements of tensors ------------------------------------------------------------------------
+// The byte of a packed element, and the bits of the byte that are below it.
+static int64_t packed_at(dt_dtype_t dtype, int64_t row, int64_t index, uint32_t *below) {
+  uint32_t per = dt__dtype_per_byte(dtype);
+  int64_t line = index / row, at = index % row;
+  *below = (uint32_t)(at % per) * dt_dtype_bits(dtype);
+  return line * ((row + per - 1) / per) + at / per;
+}
+
+dt_scalar_t dt__element_load(dt_dtype_t dtype, const void *data, int64_t row, int64_t index) {
+  uint32_t below = 0;
+  if (!dt__dtype_is_packed(dtype))
+    return dt__scalar_load(dtype, (const char *)data + index * (int64_t)dt_dtype_size(dtype));
+  uint8_t bits = ((const uint8_t *)data)[packed_at(dtype, row, index, &below)];
+  bits = (uint8_t)(bits >> below);
+  return dt__scalar_load(dtype, &bits);
+}
+
+void dt__element_store(dt_dtype_t dtype, void *data, int64_t row, int64_t index,
+                       dt_scalar_t value) {
+  uint32_t below = 0;
+  if (!dt__dtype_is_packed(dtype)) {
+    dt__scalar_store(dtype, (char *)data + index * (int64_t)dt_dtype_size(dtype), value);
+    return;
+  }
+  uint8_t *at = (uint8_t *)data + packed_at(dtype, row, index, &below), code = 0;
+  dt__scalar_store(dtype, &code, value);
+  *at = (uint8_t)((*at & ((1u << below) - 1)) | (uint32_t)code << below);
+}
+
+dt_scalar_t dt__scalar_bits(dt_dtype_t from, dt_dtype_t to, dt_scalar_t value) {
+  uint64_t bits = 0;
+  dt__scalar_store(from, &bits, value);
+  return dt__scalar_load(to, &bits);
 }

@@ -32,11 +32,21 @@ dt_scalar_op_t dt__scalar_find(const char *name, size_t len);
 // not rounded to `dtype`; integers wrap to it.
 dt_scalar_t dt__scalar_eval(dt_scalar_op_t op, dt_dtype_t dtype, const dt_scalar_t *args);
 dt_scalar_t dt__scalar_cast(dt_dtype_t from, dt_dtype_t to, dt_scalar_t value);
+// `how`: DT_CAST_* joined, for low-bit floats.
+dt_scalar_t dt__scalar_cast_as(dt_dtype_t from, dt_dtype_t to, uint32_t how, dt_scalar_t value);
+// The bits of the value as `to`: those above a packed element's are 0, or cut off.
+dt_scalar_t dt__scalar_bits(dt_dtype_t from, dt_dtype_t to, dt_scalar_t value);
 // The lowest and highest value of a dtype: infinities of floats.
 dt_scalar_t dt__scalar_lowest(dt_dtype_t dtype);
 dt_scalar_t dt__scalar_highest(dt_dtype_t dtype);
-// One element in memory, widened or rounded to nearest (integers are already in range).
+// One element in memory, widened or rounded to nearest (integers are already in range). Packed
+// elements have a byte of their own here.
 dt_scalar_t dt__scalar_load(dt_dtype_t dtype, const void *at);
 void dt__scalar_store(dt_dtype_t dtype, void *at, dt_scalar_t value);
+// Element `index`, in row-major order, of a contiguous tensor whose last dim has the size `row` (a
+// scalar: 1). Packed elements of a row are stored in order: a store makes the bits of its byte
+// above the element 0.
+dt_scalar_t dt__element_load(dt_dtype_t dtype, const void *data, int64_t row, int64_t index);
+void dt__element_store(dt_dtype_t dtype, void *data, int64_t row, int64_t index, dt_scalar_t value);
 
 #endif // DT_LOWER_GRAPH_SCALAR_H

@@ -198,6 +198,10 @@ static dt_status_t execute(dt_interp_t *in, const dt_stage_t *stage, const dt_in
     *out = rounded(inst->dtype, dt__scalar_cast(stage->insts.items[inst->args[0]].dtype,
                                                 inst->dtype, in->insts[inst->args[0]]));
     return NULL;
+  case DT_INST_BITS:
+    *out = dt__scalar_bits(stage->insts.items[inst->args[0]].dtype, inst->dtype,
+                           in->insts[inst->args[0]]);
+    return NULL;
   case DT_INST_ROW:
     *out = in->rows[inst->row];
     return NULL;

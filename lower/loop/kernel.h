@@ -37,6 +37,7 @@ typedef struct dt_buffer_t {
   uint32_t index;
   dt_sym_t sizes[DT_MAX_RANK];
   dt_sym_t strides[DT_MAX_RANK]; // elements
+  dt_sym_t row; // OUTPUT of bytes of packed elements: how many elements the last dim has; else none
 } dt_buffer_t;
 
 // Index expressions of a load have a value, inside the buffer, wherever its mask holds. Elsewhere
@@ -52,18 +53,19 @@ typedef enum dt_inst_kind_t {
   DT_INST_ROW,     // row value `row` of an earlier stage
   DT_INST_RUNNING, // the reduction of this stage that defines row value `row`, up to and with this
                    // iteration of the inner loops in their order: the stage runs in order
-  DT_INST_PRIOR,   // row value `row`, which a LAST reduction of this stage defines, as the iteration
-                   // before left it; the reduction's start in the first: the stage runs in order
-  DT_INST_SEARCH,  // how many elements of the rank-1 `buffer`, which ascends, are less than args[0]
-                   // (`inclusive`: or equal); I64. Found by halving [0, size) at (low + high) / 2,
-                   // so that it is the same number everywhere also where the buffer does not ascend
-  DT_INST_BIND,    // binds the DATA symbol `sym` to integer args[0], plus `extent` if negative; the
-                   // result (BOOL) says 0 <= sym < extent. Where it is false the failure `check` is
-                   // recorded, sym is 0, and loads that use it must be masked by this result. Where
-                   // `mask` is false the result is false and sym is 0, but nothing is recorded.
-  DT_INST_SOUND,   // no BIND of an earlier kernel has recorded a failure in this call (BOOL)
-  DT_INST_WHOLE,   // of a call of a user's op: the next operand, all of `buffer`; or, without a
-                   // buffer, what it stores in result `row`. No value to anything else
+  DT_INST_PRIOR,  // row value `row`, which a LAST reduction of this stage defines, as the iteration
+                  // before left it; the reduction's start in the first: the stage runs in order
+  DT_INST_SEARCH, // how many elements of the rank-1 `buffer`, which ascends, are less than args[0]
+                  // (`inclusive`: or equal); I64. Found by halving [0, size) at (low + high) / 2,
+                  // so that it is the same number everywhere also where the buffer does not ascend
+  DT_INST_BIND,   // binds the DATA symbol `sym` to integer args[0], plus `extent` if negative; the
+                  // result (BOOL) says 0 <= sym < extent. Where it is false the failure `check` is
+                  // recorded, sym is 0, and loads that use it must be masked by this result. Where
+                  // `mask` is false the result is false and sym is 0, but nothing is recorded.
+  DT_INST_SOUND,  // no BIND of an earlier kernel has recorded a failure in this call (BOOL)
+  DT_INST_BITS,   // the bits of args[0] as `dtype`, of the same width; neither is BOOL
+  DT_INST_WHOLE,  // of a call of a user's op: the next operand, all of `buffer`; or, without a
+                  // buffer, what it stores in result `row`. No value to anything else
 } dt_inst_kind_t;
 
 // An instruction; its id is its position in the stage's body, args are ids of earlier ones.

@@ -132,6 +132,8 @@ static inline dt_buffer_t *dt__program_buffer(const dt_program_t *program, dt_bu
 // ---- Building and reading ---------------------------------------------------------------------------
 dt_program_t *dt__program_create(dt_arena_t *arena, dt_symenv_t *env, const dt_graph_t *graph);
 // Contiguous strides are filled in for every kind but INPUT.
+// Row-major strides without gaps, from its sizes.
+void dt__contiguous_strides(dt_symenv_t *env, dt_buffer_t *buffer);
 dt_status_t dt__program_add_buffer(dt_program_t *program, const dt_buffer_t *buffer,
                                    dt_buffer_id_t *out) DT_MUST_USE;
 // Appends an instruction, its index copied; equal instructions of one stage are shared, except

@@ -5,6 +5,7 @@
 // A view makes no kernel, but another description of how its input is read. Every other op makes
 // one kernel that stores its whole result in one buffer (concat: one kernel a part).
 #include "lower/loop/lower_private.h"
+#include "runtime/base/dtype.h"
 #include "runtime/base/status.h"
 
 #include <string.h>
@@ -15,6 +16,7 @@ static const dt_lower_fn_t lower_fns[] = {
     [DT_LOWER_ew] = dt__lower_ew,
     [DT_LOWER_part] = dt__lower_ew,
     [DT_LOWER_cast] = dt__lower_cast,
+    [DT_LOWER_bits] = dt__lower_bits,
     [DT_LOWER_view] = dt__lower_view,
     [DT_LOWER_reduce] = dt__lower_reduce,
     [DT_LOWER_argreduce] = dt__lower_argreduce,
@@ -68,16 +70,18 @@ dt_status_t dt__lower_begin(dt_lowering_t *ctx, dt_node_id_t id, dt_open_t how, 
   memset(kernel, 0, sizeof(*kernel));
   kernel->name = dt__op_info(node->op)->name;
   kernel->section = dt__lower_section(ctx);
-  return dt__lower_loops(ctx, node->rank, node->sizes, how, kernel->vars, kernel->extents,
+  dt_sym_t sizes[DT_MAX_RANK];
+  dt__lower_stored(ctx, node->dtype, node->rank, node->sizes, sizes);
+  return dt__lower_loops(ctx, node->rank, sizes, how, kernel->vars, kernel->extents,
                          &kernel->n_loops, at);
 }
 
 static dt_status_t add_buffer(dt_lowering_t *ctx, dt_node_id_t id, dt_buffer_kind_t kind,
                               uint32_t index, dt_buffer_id_t *out) {
   const dt_node_t *node = dt__lower_node(ctx, id);
-  dt_buffer_t buffer = {.kind = kind, .dtype = node->dtype, .rank = node->rank, .index = index};
-  for (uint32_t k = 0; k < node->rank; k++)
-    buffer.sizes[k] = dt__sym_simplify(ctx->env, node->sizes[k]);
+  dt_buffer_t buffer = {
+      .kind = kind, .dtype = dt__dtype_stored(node->dtype), .rank = node->rank, .index = index};
+  dt__lower_stored(ctx, node->dtype, node->rank, node->sizes, buffer.sizes);
   return dt__program_add_buffer(ctx->program, &buffer, out);
 }
 
@@ -168,6 +172,10 @@ static dt_status_t lower_output(dt_lowering_t *ctx, uint32_t index) {
     DT_TRY(add_buffer(ctx, id, DT_BUFFER_OUTPUT, index, &buffer));
     DT_TRY(dt__lower_copy(ctx, id, buffer));
   }
+  const dt_node_t *node = dt__lower_node(ctx, id);
+  if (node->rank && dt__dtype_is_packed(node->dtype))
+    dt__program_buffer(program, buffer)->row =
+        dt__sym_simplify(ctx->env, node->sizes[node->rank - 1]);
   if (!DT_VEC_PUSH(ctx->arena, &program->outputs, buffer))
     return DT_NO_MEMORY();
   return NULL;
@@ -216,12 +224,15 @@ static dt_status_t lower_updates(dt_lowering_t *ctx) {
 static dt_status_t lower_inputs(dt_lowering_t *ctx) {
   for (uint32_t k = 0; k < ctx->graph->inputs.len; k++) {
     const dt_graph_input_t *input = &ctx->graph->inputs.items[k];
-    dt_buffer_t buffer = {
-        .kind = DT_BUFFER_INPUT, .dtype = input->dtype, .rank = input->rank, .index = k};
-    for (uint32_t d = 0; d < input->rank; d++) {
-      buffer.sizes[d] = dt__sym_simplify(ctx->env, input->sizes[d]);
+    dt_buffer_t buffer = {.kind = DT_BUFFER_INPUT,
+                          .dtype = dt__dtype_stored(input->dtype),
+                          .rank = input->rank,
+                          .index = k};
+    dt__lower_stored(ctx, input->dtype, input->rank, input->sizes, buffer.sizes);
+    for (uint32_t d = 0; d < input->rank; d++)
       buffer.strides[d] = dt__sym_simplify(ctx->env, input->strides[d]);
-    }
+    if (dt__dtype_is_packed(input->dtype))
+      dt__contiguous_strides(ctx->env, &buffer);
     DT_TRY(dt__program_add_buffer(ctx->program, &buffer, &ctx->inputs[k]));
   }
   return NULL;

@@ -9,9 +9,10 @@ dt_status_t dt__lower_places(dt_lowering_t *ctx, dt_node_id_t id, dt_lowered_t *
                              dt_sym_t *at) {
   const dt_node_t *node = dt__lower_node(ctx, id);
   dt_sym_t vars[DT_MAX_LOOPS], extents[DT_MAX_LOOPS];
+  dt_sym_t sizes[DT_MAX_RANK];
   uint32_t n_loops = 0;
-  DT_TRY(
-      dt__lower_loops(ctx, node->rank, node->sizes, DT_OPEN_SQUEEZED, vars, extents, &n_loops, at));
+  dt__lower_stored(ctx, node->dtype, node->rank, node->sizes, sizes);
+  DT_TRY(dt__lower_loops(ctx, node->rank, sizes, DT_OPEN_SQUEEZED, vars, extents, &n_loops, at));
   *value = (dt_lowered_t){.rank = node->rank};
   for (uint32_t k = 0; k < node->rank; k++)
     value->places[k] = dt__sym_is_const(ctx->env, at[k], NULL) ? DT_SYM_NONE_ID : at[k];
@@ -48,7 +49,7 @@ dt_status_t dt__lower_from_buffer(dt_lowering_t *ctx, dt_node_id_t id, dt_buffer
   if (!index)
     return DT_NO_MEMORY();
   value->read = (dt_inst_t){.kind = DT_INST_LOAD,
-                            .dtype = node->dtype,
+                            .dtype = dt__dtype_stored(node->dtype),
                             .args = {DT_NO_INST, DT_NO_INST, DT_NO_INST},
                             .mask = DT_NO_INST,
                             .buffer = buffer,
@@ -74,11 +75,13 @@ static dt_status_t lower_constant(dt_lowering_t *ctx, dt_node_id_t id) {
   if (!made->id) {
     const dt_graph_constant_t *constant = &ctx->graph->constants.items[index];
     dt_buffer_t buffer = {.kind = DT_BUFFER_CONSTANT,
-                          .dtype = constant->dtype,
+                          .dtype = dt__dtype_stored(constant->dtype),
                           .rank = constant->rank,
                           .index = index};
+    dt_sym_t sizes[DT_MAX_RANK];
     for (uint32_t d = 0; d < constant->rank; d++)
-      buffer.sizes[d] = dt__sym_const(ctx->env, constant->sizes[d]);
+      sizes[d] = dt__sym_const(ctx->env, constant->sizes[d]);
+    dt__lower_stored(ctx, constant->dtype, constant->rank, sizes, buffer.sizes);
     DT_TRY(dt__program_add_buffer(ctx->program, &buffer, made));
   }
   return dt__lower_from_buffer(ctx, id, *made);

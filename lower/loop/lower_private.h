@@ -32,6 +32,7 @@ dt_status_t dt__lower_leaf(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
 dt_status_t dt__lower_view(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
 dt_status_t dt__lower_ew(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
 dt_status_t dt__lower_cast(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
+dt_status_t dt__lower_bits(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
 dt_status_t dt__lower_reduce(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
 dt_status_t dt__lower_argreduce(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
 dt_status_t dt__lower_matmul(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
@@ -60,6 +61,11 @@ static inline const dt_node_t *dt__lower_node(const dt_lowering_t *ctx, dt_node_
 
 // What a kernel's outer loops are opened over; ONES keeps loops of literal extent 1.
 typedef enum dt_open_t { DT_OPEN_SQUEEZED, DT_OPEN_ONES } dt_open_t;
+
+// The sizes of what is stored of a value: its own, but bytes along the last dim of a packed one.
+// Loops, places and buffers of a node are over these.
+void dt__lower_stored(const dt_lowering_t *ctx, dt_dtype_t dtype, uint32_t rank,
+                      const dt_sym_t *sizes, dt_sym_t *out);
 
 // Which section a kernel made now belongs to.
 uint32_t dt__lower_section(const dt_lowering_t *ctx);

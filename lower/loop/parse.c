@@ -141,6 +141,8 @@ static dt_status_t parse_buffer(dt_loop_parser_t *p) {
     if (n_strides != buffer.rank)
       return dt__scan_fail(p->scan, "%u strides for rank %u", n_strides, buffer.rank);
   }
+  if (dt__scan_accept_word(p->scan, "row"))
+    DT_TRY(dt__sym_parse(p->env, p->scan, &buffer.row));
   return p->exact ? dt__program_put_buffer(p->program, &buffer)
                   : dt__program_add_buffer(p->program, &buffer, &made);
 }

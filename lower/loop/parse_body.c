@@ -158,12 +158,12 @@ static dt_status_t parse_inst(dt_loop_parser_t *p, dt_stage_t *stage) {
     const char *word;
     dt_inst_kind_t kind;
     dt_status_t (*parse)(dt_loop_parser_t *p, dt_inst_t *inst);
-  } kinds[] = {{"const", DT_INST_CONST, parse_const},   {"index", DT_INST_INDEX, parse_index},
-               {"load", DT_INST_LOAD, parse_load},      {"cast", DT_INST_CAST, parse_cast},
-               {"row", DT_INST_ROW, parse_row},         {"bind", DT_INST_BIND, parse_bind},
-               {"running", DT_INST_RUNNING, parse_row}, {"search", DT_INST_SEARCH, parse_search},
-               {"prior", DT_INST_PRIOR, parse_row},     {"sound", DT_INST_SOUND, parse_sound},
-               {"whole", DT_INST_WHOLE, parse_whole}};
+  } kinds[] = {{"const", DT_INST_CONST, parse_const},    {"index", DT_INST_INDEX, parse_index},
+               {"load", DT_INST_LOAD, parse_load},       {"cast", DT_INST_CAST, parse_cast},
+               {"bits", DT_INST_BITS, parse_cast},       {"row", DT_INST_ROW, parse_row},
+               {"bind", DT_INST_BIND, parse_bind},       {"running", DT_INST_RUNNING, parse_row},
+               {"search", DT_INST_SEARCH, parse_search}, {"prior", DT_INST_PRIOR, parse_row},
+               {"sound", DT_INST_SOUND, parse_sound},    {"whole", DT_INST_WHOLE, parse_whole}};
   uint32_t number = 0;
   dt_inst_t inst = {
       .kind = DT_INST_SCALAR, .args = {DT_NO_INST, DT_NO_INST, DT_NO_INST}, .mask = DT_NO_INST};

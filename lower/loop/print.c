@@ -188,7 +188,8 @@ static void print_inst(dt_loop_printer_t *printer, const dt_inst_t *inst, uint32
     print_operands(printer, inst);
     break;
   case DT_INST_CAST:
-    dt__text_printf(out, "cast %s", dtype);
+  case DT_INST_BITS:
+    dt__text_printf(out, "%s %s", inst->kind == DT_INST_CAST ? "cast" : "bits", dtype);
     print_operands(printer, inst);
     break;
   case DT_INST_ROW:
@@ -320,6 +321,10 @@ static void print_buffer(dt_loop_printer_t *printer, uint32_t id) {
   if (buffer->kind == DT_BUFFER_INPUT || dt__prints_exactly(printer)) {
     dt__text_put(out, " strides ");
     dt__print_exprs(printer, buffer->strides, buffer->rank);
+  }
+  if (buffer->row.id) {
+    dt__text_put(out, " row ");
+    dt__print_expr(printer, buffer->row);
   }
   dt__text_put(out, "\n");
 }

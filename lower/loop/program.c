@@ -25,6 +25,14 @@ dt_status_t dt__program_put_buffer(dt_program_t *program, const dt_buffer_t *buf
   return NULL;
 }
 
+void dt__contiguous_strides(dt_symenv_t *env, dt_buffer_t *buffer) {
+  dt_sym_t stride = dt__sym_const(env, 1);
+  for (uint32_t d = buffer->rank; d-- > 0;) {
+    buffer->strides[d] = stride;
+    stride = dt__sym_mul(env, stride, buffer->sizes[d]);
+  }
+}
+
 dt_status_t dt__program_add_buffer(dt_program_t *program, const dt_buffer_t *buffer,
                                    dt_buffer_id_t *out) {
   dt_symenv_t *env = program->env;
@@ -32,13 +40,8 @@ dt_status_t dt__program_add_buffer(dt_program_t *program, const dt_buffer_t *buf
   if (buffer->rank > DT_MAX_RANK)
     return DT_FAIL(DT_E_LIMIT, "a buffer of rank %u, the most is %d", buffer->rank, DT_MAX_RANK);
   dt_buffer_t made = *buffer;
-  if (made.kind != DT_BUFFER_INPUT) {
-    dt_sym_t stride = dt__sym_const(env, 1);
-    for (uint32_t d = made.rank; d-- > 0;) {
-      made.strides[d] = stride;
-      stride = dt__sym_mul(env, stride, made.sizes[d]);
-    }
-  }
+  if (made.kind != DT_BUFFER_INPUT)
+    dt__contiguous_strides(env, &made);
   for (uint32_t d = made.rank; d < DT_MAX_RANK; d++)
     made.sizes[d] = made.strides[d] = DT_SYM_NONE_ID;
   DT_TRY(dt__program_put_buffer(program, &made));
@@ -76,6 +79,7 @@ uint32_t dt__inst_arity(const dt_inst_t *inst) {
     return dt__scalar_info(inst->op)->arity;
   case DT_INST_LOAD:
   case DT_INST_CAST:
+  case DT_INST_BITS:
   case DT_INST_BIND:
   case DT_INST_SEARCH:
     return 1;
@@ -115,6 +119,7 @@ static dt_inst_t normal_form(const dt_inst_t *inst) {
     made.op = inst->op;
     break;
   case DT_INST_CAST:
+  case DT_INST_BITS:
   case DT_INST_SOUND:
     break;
   case DT_INST_WHOLE:

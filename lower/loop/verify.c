@@ -82,11 +82,16 @@ static dt_status_t verify_buffer(const dt_loop_verifier_t *v, uint32_t id) {
   const dt_program_t *program = v->program;
   const dt_buffer_t *buffer = &program->buffers.items[id - 1];
   if (!dt__buffer_kind_name(buffer->kind) || !dt__dtype_is_valid(buffer->dtype) ||
-      buffer->rank > DT_MAX_RANK)
+      dt__dtype_is_low(buffer->dtype) || buffer->rank > DT_MAX_RANK)
     return dt__loop_verify_fail(v, "buffer %u has no valid kind, dtype or rank", id);
   for (uint32_t d = 0; d < buffer->rank; d++) {
     DT_TRY(dt__loop_verify_expr(v, buffer->sizes[d], "a buffer's size"));
     DT_TRY(dt__loop_verify_expr(v, buffer->strides[d], "a buffer's stride"));
+  }
+  if (buffer->row.id) {
+    if (buffer->rank == 0 || buffer->dtype != DT_U8)
+      return dt__loop_verify_fail(v, "buffer %u has rows of packed elements, and no bytes", id);
+    DT_TRY(dt__loop_verify_expr(v, buffer->row, "a buffer's row"));
   }
   const dt_graph_t *graph = program->graph;
   uint32_t limit = UINT32_MAX;

@@ -270,8 +270,8 @@ static dt_status_t verify_operands(const dt_loop_verifier_t *v, const dt_inst_t 
                                    uint32_t at) {
   if ((unsigned)inst->kind > DT_INST_WHOLE)
     return dt__loop_verify_fail(v, "v%u is of no kind", at);
-  if (!dt__dtype_is_valid(inst->dtype))
-    return dt__loop_verify_fail(v, "v%u has no dtype", at);
+  if (!dt__dtype_is_valid(inst->dtype) || dt__dtype_is_low(inst->dtype))
+    return dt__loop_verify_fail(v, "v%u has no dtype of loop IR", at);
   if (inst->kind == DT_INST_SCALAR &&
       (inst->op == DT_SCALAR_NONE || (unsigned)inst->op >= DT_SCALAR_COUNT))
     return dt__loop_verify_fail(v, "v%u has no scalar op", at);
@@ -287,6 +287,14 @@ static dt_status_t verify_operands(const dt_loop_verifier_t *v, const dt_inst_t 
   return NULL;
 }
 
+static dt_status_t verify_bits(dt_loop_verifier_t *v, const dt_inst_t *inst, uint32_t at) {
+  dt_dtype_t from = dtype_of(v, inst->args[0]), to = inst->dtype;
+  if (from == DT_BOOL || to == DT_BOOL || dt_dtype_size(from) != dt_dtype_size(to))
+    return dt__loop_verify_fail(v, "v%u takes the bits of %s as %s", at, dt_dtype_name(from),
+                                dt_dtype_name(to));
+  return NULL;
+}
+
 static dt_status_t verify_inst(dt_loop_verifier_t *v, uint32_t at) {
   const dt_inst_t *inst = &v->stage->insts.items[at];
   DT_TRY(verify_operands(v, inst, at));
@@ -294,6 +302,8 @@ static dt_status_t verify_inst(dt_loop_verifier_t *v, uint32_t at) {
   case DT_INST_CONST:
   case DT_INST_CAST:
     return NULL;
+  case DT_INST_BITS:
+    return verify_bits(v, inst, at);
   case DT_INST_INDEX:
     return dt__loop_verify_expr(v, inst->sym, "an index");
   case DT_INST_LOAD:

@@ -192,7 +192,9 @@ static dt_status_t visit(dt_rewrite_t *rw, const dt_node_t *node, const dt_node_
                          dt_node_id_t *out) {
   dt_decompose_fn_t fn = decompositions[node->op];
   dt_build_t b = {.rw = rw, .node = node, .in = inputs};
-  dt_node_id_t made = dt__build_widened(&b);
+  dt_node_id_t made = dt__build_low(&b);
+  if (!made.id && !b.status)
+    made = dt__build_widened(&b);
   if (!made.id && !b.status && fn)
     made = fn(&b);
   if (!made.id && !b.status) // nothing better than the op itself

@@ -29,6 +29,10 @@ void dt__build_size(dt_build_t *b, dt_sym_t size);
 // An op that computes with halves, as the same op of f32 between casts; none for other nodes.
 dt_node_id_t dt__build_widened(dt_build_t *b);
 
+// A cast from or to a low-bit dtype as arithmetic on codes, and what moves elements of one as the
+// same over codes; none for other nodes.
+dt_node_id_t dt__build_low(dt_build_t *b);
+
 typedef dt_node_id_t (*dt_decompose_fn_t)(dt_build_t *b);
 // Rows that share a function declare it again; `none` is declared, too, and nowhere defined.
 #define OP(name, arity, flags, dtype_rule, shape_rule, decompose, lower, eval, build, derivative,  \

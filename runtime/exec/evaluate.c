@@ -4,6 +4,7 @@
 #include "runtime/exec/call.h"
 
 #include "lower/graph/eval.h"
+#include "runtime/base/dtype.h"
 #include "runtime/base/status.h"
 
 #include <string.h>
@@ -36,10 +37,19 @@ static dt_status_t bind_graph(dt_arena_t *arena, const dt_graph_t *graph,
   return NULL;
 }
 
+static void store_value(const dt_eval_value_t *value, dt_tensor_t *output) {
+  for (int64_t i = 0; i < value->count; i++)
+    dt__element_store(value->dtype, output->data, dt__eval_row(value), i, value->data[i]);
+}
+
 // Element by element in row-major order, to wherever the tensor has it.
 static void update_input(const dt_eval_value_t *value, dt_tensor_t *input) {
   size_t item = dt_dtype_size(value->dtype);
   int64_t at[DT_MAX_RANK] = {0}, offset = 0;
+  if (dt__dtype_is_packed(value->dtype)) {
+    store_value(value, input);
+    return;
+  }
   for (int64_t i = 0; i < value->count; i++) {
     dt__scalar_store(value->dtype, (char *)input->data + offset * (int64_t)item, value->data[i]);
     for (uint32_t k = input->rank; k-- > 0;) {
@@ -50,12 +60,6 @@ static void update_input(const dt_eval_value_t *value, dt_tensor_t *input) {
       at[k] = 0;
     }
   }
-}
-
-static void store_value(const dt_eval_value_t *value, dt_tensor_t *output) {
-  size_t item = dt_dtype_size(value->dtype);
-  for (int64_t i = 0; i < value->count; i++)
-    dt__scalar_store(value->dtype, (char *)output->data + (size_t)i * item, value->data[i]);
 }
 
 static dt_status_t evaluate(dt_arena_t *arena, const dt_call_t *call, const dt_variant_t *variant,

@@ -48,9 +48,9 @@ static dt_status_t change(dt_runtime_t *runtime, const change_t *c) {
   dt__mutex_lock(&runtime->turn->mutex);
   dt_status_t status =
       c->pattern ? dt__hooks_add_pattern(runtime->hooks, c->pattern, &options, library, &made)
-      : c->point ? dt__hooks_add(runtime->hooks, c->point, c->pass, c->closure, &options, library,
-                                 &made)
-                 : dt__hooks_remove(runtime->hooks, options.name, &made);
+      : c->point
+          ? dt__hooks_add(runtime->hooks, c->point, c->pass, c->closure, &options, library, &made)
+          : dt__hooks_remove(runtime->hooks, options.name, &made);
   if (!status) {
     old = runtime->hooks;
     runtime->hooks = made;

@@ -2,6 +2,7 @@
 // Sizes of a call: its results' before it runs, and its bytes against their limit.
 #include "runtime/exec/call.h"
 
+#include "runtime/base/dtype.h"
 #include "runtime/base/options.h"
 #include "runtime/base/status.h"
 #include "runtime/exec/runtime.h"
@@ -27,11 +28,11 @@ static dt_status_t shape_of(const dt_graph_t *graph, uint32_t index, const int64
                             dt_output_shape_t *out) {
   const dt_node_t *node = dt__graph_node(graph, graph->outputs.items[index]);
   *out = (dt_output_shape_t){.dtype = node->dtype, .rank = node->rank};
-  int64_t bytes = (int64_t)dt_dtype_size(node->dtype);
+  int64_t bytes = (int64_t)dt_dtype_size(node->dtype), per = dt__dtype_per_byte(node->dtype);
   for (uint32_t k = 0; k < node->rank; k++) {
     DT_TRY(size_of(graph, node->sizes[k], symbols, &out->sizes[k]));
-    if (out->sizes[k] >= 0 &&
-        (!dt__mul_i64(bytes, out->sizes[k], &bytes) || bytes >= DT_SIZE_LIMIT))
+    int64_t items = k + 1 == node->rank ? (out->sizes[k] + per - 1) / per : out->sizes[k];
+    if (out->sizes[k] >= 0 && (!dt__mul_i64(bytes, items, &bytes) || bytes >= DT_SIZE_LIMIT))
       return DT_FAIL(DT_E_LIMIT, "output %u would have %lld bytes or more", index,
                      (long long)DT_SIZE_LIMIT);
   }
@@ -81,11 +82,11 @@ static uint64_t result_bytes(const dt_call_t *call, const dt_variant_t *variant,
   uint64_t sum = 0;
   for (uint32_t k = 0; k < call->function->n_outputs; k++) {
     const dt_output_info_t *info = &variant->outputs[k];
-    uint64_t bytes = dt_dtype_size(info->dtype);
+    int64_t bytes = 0;
     bool known = !segments || segments[k] <= segment;
-    for (uint32_t d = 0; known && d < info->rank; d++)
-      bytes *= (uint64_t)sizes[d]; // below DT_SIZE_LIMIT: the plan has seen to it
-    sum += known && !call->outputs[k] ? bytes : 0;
+    if (known) // below DT_SIZE_LIMIT: the plan has seen to it
+      (void)dt__dtype_bytes(info->dtype, info->rank, sizes, &bytes);
+    sum += known && !call->outputs[k] ? (uint64_t)bytes : 0;
     sizes += info->rank;
   }
   return sum;

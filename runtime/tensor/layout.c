@@ -20,6 +20,7 @@ static dt_status_t check_header(dt_dtype_t dtype, uint32_t rank, const int64_t *
 // Fills sizes, count and contiguous strides.
 static dt_status_t set_sizes(dt_layout_t *layout, const int64_t *sizes) {
   int64_t bytes = (int64_t)dt_dtype_size(layout->dtype); // with sizes of 0 counted as 1
+  int64_t per = dt__dtype_per_byte(layout->dtype);
   int64_t count = 1;
   for (uint32_t dim = layout->rank; dim-- > 0;) {
     int64_t size = sizes[dim];
@@ -28,7 +29,8 @@ static dt_status_t set_sizes(dt_layout_t *layout, const int64_t *sizes) {
     if (size >= DT_SIZE_LIMIT)
       return DT_FAIL(DT_E_SHAPE, "sizes[%u]: %lld; expected less than %lld", dim, (long long)size,
                      (long long)DT_SIZE_LIMIT);
-    bool fits = dt__mul_i64(bytes, size ? size : 1, &bytes);
+    int64_t items = dim + 1 == layout->rank ? (size + per - 1) / per : size;
+    bool fits = dt__mul_i64(bytes, items ? items : 1, &bytes);
     if (!fits || bytes >= DT_SIZE_LIMIT)
       return DT_FAIL(DT_E_SHAPE,
                      "sizes: the elements from dim %u on take %s%lld bytes of %s (sizes of 0 "
@@ -37,7 +39,7 @@ static dt_status_t set_sizes(dt_layout_t *layout, const int64_t *sizes) {
                      dt_dtype_name(layout->dtype), (long long)DT_SIZE_LIMIT);
     layout->sizes[dim] = size;
     layout->strides[dim] = count;
-    count *= size; // at most `bytes`, so it cannot overflow
+    count *= size; // at most `per` times `bytes`, so it cannot overflow
   }
   layout->count = count;
   return NULL;
@@ -52,6 +54,12 @@ static dt_status_t set_strides(dt_layout_t *layout, const int64_t *strides) {
     if (layout->sizes[dim] <= 1)
       continue;
     if (strides && strides[dim] != layout->strides[dim]) {
+      if (dt__dtype_is_packed(layout->dtype))
+        return DT_FAIL(DT_E_SHAPE,
+                       "strides[%u]: %lld; elements of %s share bytes, so expected the contiguous "
+                       "stride %lld",
+                       dim, (long long)strides[dim], dt_dtype_name(layout->dtype),
+                       (long long)layout->strides[dim]);
       layout->strides[dim] = strides[dim];
       layout->contiguous = false;
     }
@@ -69,6 +77,8 @@ static dt_status_t set_strides(dt_layout_t *layout, const int64_t *strides) {
   }
   layout->low = low;
   layout->high = high;
+  if (dt__dtype_is_packed(layout->dtype)) // contiguous, and within what set_sizes has seen
+    (void)dt__dtype_bytes(layout->dtype, layout->rank, layout->sizes, &layout->high);
   return NULL;
 }
 

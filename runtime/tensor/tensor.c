@@ -2,6 +2,7 @@
 // Tensors: handles over the caller's memory or over storages of ours, and their reference counts.
 #include "runtime/tensor/tensor.h"
 
+#include "runtime/base/dtype.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/options.h"
 #include "runtime/base/status.h"
@@ -161,3 +162,14 @@ const int64_t *dt_tensor_strides(const dt_tensor_t *tensor) { return tensor->str
 void *dt_tensor_data(const dt_tensor_t *tensor) { return tensor->data; }
 
 int64_t dt_tensor_count(const dt_tensor_t *tensor) { return tensor->count; }
+
+size_t dt__tensor_bytes(const dt_tensor_t *tensor) {
+  int64_t bytes = 0;
+  if (!dt__dtype_is_packed(tensor->dtype))
+    return (size_t)tensor->count * dt_dtype_size(tensor->dtype);
+  if (tensor->count)
+    (void)dt__dtype_bytes(tensor->dtype, tensor->rank, tensor->sizes, &bytes);
+  return (size_t)bytes;
+}
+
+size_t dt_tensor_bytes(const dt_tensor_t *tensor) { return dt__tensor_bytes(tensor); }

@@ -100,8 +100,7 @@ static inline dt_status_t dt__tensor_check_live(const dt_tensor_t *tensor) {
 static inline bool dt__tensor_is_contiguous(const dt_tensor_t *tensor) {
   return tensor->contiguous;
 }
-static inline size_t dt__tensor_bytes(const dt_tensor_t *tensor) {
-  return (size_t)tensor->count * dt_dtype_size(tensor->dtype);
-}
+// Of its elements, lying close together.
+size_t dt__tensor_bytes(const dt_tensor_t *tensor);
 
 #endif // DT_RUNTIME_TENSOR_TENSOR_H

@@ -346,7 +346,7 @@ dt_value_t dt__trace_expand(dt_trace_t *trace, dt_value_t x, uint32_t rank, cons
 
 // The integers a dtype holds are low <= value < high, both exact as doubles.
 static void integer_bounds(dt_dtype_t dtype, double *low, double *high) {
-  int bits = (int)dt_dtype_size(dtype) * 8;
+  int bits = (int)dt_dtype_bits(dtype);
   double half = 0x1p-1;
   for (int k = 0; k < bits; k++)
     half *= 2; // 2^(bits - 1)

@@ -37,9 +37,10 @@ dt_value_t dt_where(dt_trace_t *trace, dt_value_t cond, dt_value_t a, dt_value_t
   return dt__trace_add_broadcast(trace, DT_OP_where, (dt_value_t[]){cond, a, b}, 3, NULL);
 }
 
-dt_value_t dt_cast(dt_trace_t *trace, dt_value_t x, dt_dtype_t dtype) {
-  const dt_node_t *node =
-      dt__trace_begin(trace, "cast") ? dt__trace_node(trace, x, "argument 0") : NULL;
+// `x` as `dtype` by `op`; itself where it is that already.
+static dt_value_t as_dtype(dt_trace_t *trace, dt_op_t op, dt_value_t x, dt_dtype_t dtype,
+                           uint32_t how) {
+  const dt_node_t *node = dt__trace_node(trace, x, "argument 0");
   if (!node)
     return none_value;
   if (!dt__dtype_is_valid(dtype)) {
@@ -50,5 +51,20 @@ dt_value_t dt_cast(dt_trace_t *trace, dt_value_t x, dt_dtype_t dtype) {
     return x;
   dt_attrs_t attrs = {0};
   attrs.dtype = dtype;
-  return dt__trace_add(trace, DT_OP_cast, &x, 1, &attrs);
+  attrs.mode = how;
+  return dt__trace_add(trace, op, &x, 1, &attrs);
+}
+
+dt_value_t dt_cast(dt_trace_t *trace, dt_value_t x, dt_dtype_t dtype) {
+  return dt__trace_begin(trace, "cast") ? as_dtype(trace, DT_OP_cast, x, dtype, 0) : none_value;
+}
+
+dt_value_t dt_cast_as(dt_trace_t *trace, dt_value_t x, dt_dtype_t dtype, uint32_t how) {
+  return dt__trace_begin(trace, "cast_as") ? as_dtype(trace, DT_OP_cast, x, dtype, how)
+                                           : none_value;
+}
+
+dt_value_t dt_bitcast(dt_trace_t *trace, dt_value_t x, dt_dtype_t dtype) {
+  return dt__trace_begin(trace, "bitcast") ? as_dtype(trace, DT_OP_bitcast, x, dtype, 0)
+                                           : none_value;
 }

@@ -239,7 +239,9 @@ static dt_status_t check_kind(const dt_trace_request_t *request, uint32_t k) {
   if (input->kind == DT_INPUT_INTEGERS)
     return check_integers(request, k);
   bool boolean = input->kind == DT_INPUT_BOOLEAN;
-  if (boolean ? input->dtype != DT_BOOL : !dt__dtype_is_int(input->dtype) || input->dtype == DT_U64)
+  if (boolean ? input->dtype != DT_BOOL
+              : !dt__dtype_is_int(input->dtype) || dt__dtype_is_low(input->dtype) ||
+                    input->dtype == DT_U64)
     return DT_FAIL(
         DT_E_DTYPE, "%s: declared dtype %s; expected %s", who.text, dt_dtype_name(input->dtype),
         boolean ? "bool for a boolean" : "an integer type for an integer, other than u64");

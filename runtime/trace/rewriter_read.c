@@ -3,7 +3,7 @@
 #include "runtime/trace/rewriter.h"
 
 #include "lower/graph/external.h"
-
+#include "runtime/base/dtype.h"
 #include "runtime/base/options.h"
 #include "runtime/base/watch.h"
 
@@ -177,11 +177,10 @@ dt_status_t dt_rewriter_constant(dt_rewriter_t *r, dt_value_t value, const void 
                    constant->name);
   dt_constant_taken(&r->trace, constant->name);
   DT_TRY(dt_rewriter_failure(r));
-  uint64_t bytes = dt_dtype_size(constant->dtype);
-  for (uint32_t d = 0; d < constant->rank; d++)
-    bytes *= (uint64_t)constant->sizes[d];
+  int64_t bytes = 0;
+  (void)dt__dtype_bytes(constant->dtype, constant->rank, constant->sizes, &bytes);
   *out_data = constant->data;
-  *out_bytes = bytes;
+  *out_bytes = (uint64_t)bytes;
   return NULL;
 }
 

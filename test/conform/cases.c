@@ -32,6 +32,16 @@ MAKE(cast_i8, dt_cast(t, x[0], DT_I8))
 MAKE(cast_u8, dt_cast(t, x[0], DT_U8))
 MAKE(cast_u64, dt_cast(t, x[0], DT_U64))
 MAKE(cast_bool, dt_cast(t, x[0], DT_BOOL))
+// To a low-bit dtype and back.
+MAKE(cast_f8, dt_cast(t, dt_cast(t, x[0], DT_F8E4M3FN), DT_F32))
+MAKE(cast_e8m0, dt_cast(t, dt_cast(t, x[0], DT_F8E8M0), DT_F32))
+MAKE(cast_f4, dt_cast(t, dt_cast(t, x[0], DT_F4E2M1), DT_F32))
+MAKE(cast_i4, dt_cast(t, dt_cast(t, x[0], DT_I4), DT_I8))
+MAKE(cast_u2, dt_cast(t, dt_cast(t, x[0], DT_U2), DT_U8))
+static v_t make_bitcast(dt_trace_t *t, in_t x, dt_dtype_t dtype) {
+  static const dt_dtype_t words[] = {[1] = DT_U8, [2] = DT_U16, [4] = DT_U32, [8] = DT_U64};
+  return dt_bitcast(t, dt_bitcast(t, x[0], words[dt_dtype_size(dtype)]), dtype);
+}
 MAKE(argmax_rows, dt_argmax(t, x[0], 1, false))
 MAKE(argmax_columns, dt_argmax(t, x[0], 0, true))
 MAKE(argmin_rows, dt_argmin(t, x[0], -1, true))
@@ -183,6 +193,12 @@ const case_t cases[] = {
     {"unary", "cast", "to u8", T_ALL, 1, {ANY(2, MN)}, false, make_cast_u8},
     {"unary", "cast", "to u64", T_ALL, 1, {ANY(2, MN)}, false, make_cast_u64},
     {"unary", "cast", "to bool", T_ALL, 1, {ANY(2, MN)}, false, make_cast_bool},
+    {"unary", "cast", "to f8e4m3fn", T_ALL, 1, {ANY(2, MN)}, false, make_cast_f8},
+    {"unary", "cast", "to f8e8m0", T_ALL, 1, {ANY(2, MN)}, false, make_cast_e8m0},
+    {"unary", "cast", "to f4e2m1", T_ALL, 1, {ANY(2, MN)}, false, make_cast_f4},
+    {"unary", "cast", "to i4", T_ALL, 1, {ANY(2, MN)}, false, make_cast_i4},
+    {"unary", "cast", "to u2", T_ALL, 1, {ANY(2, MN)}, false, make_cast_u2},
+    {"unary", "bitcast", "and back", T_NUMBER, 1, {ANY(2, MN)}, false, make_bitcast},
     {"unary", "scalar", "", T_NUMBER, 1, {ANY(2, MN)}, false, make_scalar},
     {"unary", "input", "", T_ALL, 1, {ANY(2, MN)}, false, make_input},
     {"unary", "constant", "", T_NUMBER, 1, {ANY(2, MN)}, false, make_constant},

@@ -13,7 +13,7 @@ dt_tensor_t *tensor_empty(dt_dtype_t dtype, uint32_t rank, const int64_t *sizes)
 
 dt_tensor_t *tensor_from(dt_dtype_t dtype, uint32_t rank, const int64_t *sizes, const void *data) {
   dt_tensor_t *tensor = tensor_empty(dtype, rank, sizes);
-  size_t bytes = (size_t)dt_tensor_count(tensor) * dt_dtype_size(dtype);
+  size_t bytes = dt_tensor_bytes(tensor);
   if (bytes)
     memcpy(dt_tensor_data(tensor), data, bytes);
   return tensor;

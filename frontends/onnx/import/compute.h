@@ -13,7 +13,10 @@ void dt__imp_out_as(dt_imp_node_t *n, uint32_t k, dt_value_t value, dt_dtype_t d
 dt_value_t dt__imp_scalar(dt_imp_node_t *n, dt_value_t x);
 // Backwards along an axis.
 dt_value_t dt__imp_reversed(dt_imp_node_t *n, dt_value_t x, int32_t axis);
+// Those that are computed with.
 bool dt__imp_is_float(dt_dtype_t dtype);
+// How a cast rounds to low-bit floats: DT_CAST_*, by attributes "saturate" and "round_mode".
+uint32_t dt__imp_cast_how(dt_imp_node_t *n);
 
 // Softmax of x, of input 0's shape, along attribute "axis"; before operator set 13 of all dims from
 // it on as one (ops_activation.c).

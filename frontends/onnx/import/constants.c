@@ -32,7 +32,7 @@ static dt_status_t read_tensor(dt_imp_model_t *model, const dt_onnx_tensor_t *te
   const void *data = NULL;
   DT_TRY(dt__onnx_tensor_view(model->file, tensor, model->pace, &data));
   size_t size = dt_dtype_size(tensor->dtype->dtype);
-  return data && (uintptr_t)data % size == 0
+  return data && (uintptr_t)data % size == 0 && !dt__onnx_rows_split(tensor)
              ? borrow(model->file, tensor, data, out)
              : dt__onnx_tensor_make(model->file, tensor, model->pace, out);
 }

@@ -160,23 +160,37 @@ const char *dt__imp_check_Cast(dt_imp_node_t *n) {
              : NULL;
 }
 
-void dt__imp_make_Cast(dt_imp_node_t *n) {
-  dt__imp_out_as(n, 0, dt__imp_in(n, 0), dt__imp_attr_dtype(n, "to", DT_F32));
+uint32_t dt__imp_cast_how(dt_imp_node_t *n) {
+  uint32_t how = dt__imp_int(n, "saturate", 1) ? 0 : DT_CAST_OVERFLOW;
+  if (dt__imp_str_is(n, "round_mode", "up", "down"))
+    return how | DT_CAST_DOWN;
+  return dt__imp_str_is(n, "round_mode", "up", "nearest") ? how | DT_CAST_NEAREST : how;
 }
 
-void dt__imp_make_CastLike(dt_imp_node_t *n) {
-  dt__imp_out_as(n, 0, dt__imp_in(n, 0), dt__imp_dtype(n, 1));
+// ONNX's data have of floats that integers of 4 and 2 bits do not hold the lowest bits.
+static void cast_to(dt_imp_node_t *n, dt_dtype_t to) {
+  dt_value_t x = dt__imp_in(n, 0);
+  bool narrow = to == DT_I4 || to == DT_U4 || to == DT_I2 || to == DT_U2;
+  if (narrow && dt__imp_is_float(dt__imp_dtype(n, 0)))
+    x = dt_cast(n->t, x, DT_I32);
+  dt__imp_out(n, 0, dt_cast_as(n->t, x, to, dt__imp_cast_how(n)));
 }
 
-// Integers of one width have each other's bits when cast, and so has a bool as a byte.
+void dt__imp_make_Cast(dt_imp_node_t *n) { cast_to(n, dt__imp_attr_dtype(n, "to", DT_F32)); }
+
+void dt__imp_make_CastLike(dt_imp_node_t *n) { cast_to(n, dt__imp_dtype(n, 1)); }
+
+// A bool as a byte is its number.
 void dt__imp_make_BitCast(dt_imp_node_t *n) {
   dt_dtype_t from = dt__imp_dtype(n, 0), to = dt__imp_attr_dtype(n, "to", DT_F32);
-  if (dt_dtype_size(from) != dt_dtype_size(to))
+  if (dt_dtype_bits(from) != dt_dtype_bits(to))
     dt__imp_fail(n, DT_E_FORMAT, "%s as %s: the widths differ", dt_dtype_name(from),
                  dt_dtype_name(to));
-  else if (from != to && (dt__imp_is_float(from) || dt__imp_is_float(to) || to == DT_BOOL))
+  else if (from != to && to == DT_BOOL)
     dt__imp_fail(n, DT_E_UNSUPPORTED, "the bits of %s as %s", dt_dtype_name(from),
                  dt_dtype_name(to));
+  else if (from == DT_BOOL)
+    dt__imp_out(n, 0, dt_bitcast(n->t, dt_cast(n->t, dt__imp_in(n, 0), DT_U8), to));
   else
-    dt__imp_out_as(n, 0, dt__imp_in(n, 0), to);
+    dt__imp_out(n, 0, dt_bitcast(n->t, dt__imp_in(n, 0), to));
 }

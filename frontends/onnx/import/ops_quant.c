@@ -37,7 +37,8 @@ static bool range_of(dt_imp_node_t *n, dt_dtype_t dtype, double *low, double *hi
   static const struct {
     dt_dtype_t dtype;
     double low, high;
-  } ranges[] = {{DT_U8, 0, 255}, {DT_I8, -128, 127}, {DT_U16, 0, 65535}, {DT_I16, -32768, 32767}};
+  } ranges[] = {{DT_U8, 0, 255}, {DT_I8, -128, 127}, {DT_U16, 0, 65535}, {DT_I16, -32768, 32767},
+                {DT_U4, 0, 15},  {DT_I4, -8, 7},     {DT_U2, 0, 3},      {DT_I2, -2, 1}};
   for (uint32_t k = 0; k < sizeof(ranges) / sizeof(ranges[0]); k++)
     if (ranges[k].dtype == dtype) {
       *low = ranges[k].low;
@@ -74,6 +75,9 @@ const char *dt__imp_check_quantised(dt_imp_node_t *n) {
              : NULL;
 }
 
+// Their zero point is 0.
+static bool is_low_float(dt_dtype_t dtype) { return dtype >= DT_F8E4M3FN && dtype <= DT_F4E2M1; }
+
 void dt__imp_make_QuantizeLinear(dt_imp_node_t *n) {
   dt_value_t x = dt__imp_in(n, 0), zero = {0}, scale = spread(n, 1, x);
   dt_dtype_t to =
@@ -86,7 +90,9 @@ void dt__imp_make_QuantizeLinear(dt_imp_node_t *n) {
   if (dt__imp_failed(n))
     return;
   dt_value_t ratio = dt_div(n->t, dt_cast(n->t, x, in), dt_cast(n->t, scale, in));
-  dt__imp_out(n, 0, saturated(n, ratio, zero, to));
+  dt__imp_out(n, 0,
+              is_low_float(to) ? dt_cast_as(n->t, ratio, to, dt__imp_cast_how(n))
+                               : saturated(n, ratio, zero, to));
 }
 
 void dt__imp_make_DynamicQuantizeLinear(dt_imp_node_t *n) {

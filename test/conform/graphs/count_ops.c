@@ -14,6 +14,7 @@ static const struct {
   const char *why;
 } left_out[] = {
     {DT_OP_external, "its kernels are a user's: unit.exec.ops and unit.exec.lowerings"},
+    {DT_OP_bitcast, "of a number that is not known to its last bit, the bits may be any"},
     {DT_OP_NONE, "no op"},
 };
 

@@ -15,13 +15,29 @@ static void test_known(void **state) {
     size_t bytes;
     dt_dtype_kind_t kind;
   } cases[] = {
-      {DT_BOOL, "bool", 1, DT_KIND_BOOL},  {DT_I8, "i8", 1, DT_KIND_SINT},
-      {DT_I16, "i16", 2, DT_KIND_SINT},    {DT_I32, "i32", 4, DT_KIND_SINT},
-      {DT_I64, "i64", 8, DT_KIND_SINT},    {DT_U8, "u8", 1, DT_KIND_UINT},
-      {DT_U16, "u16", 2, DT_KIND_UINT},    {DT_U32, "u32", 4, DT_KIND_UINT},
-      {DT_U64, "u64", 8, DT_KIND_UINT},    {DT_F32, "f32", 4, DT_KIND_FLOAT},
-      {DT_F64, "f64", 8, DT_KIND_FLOAT},   {DT_F16, "f16", 2, DT_KIND_FLOAT},
+      {DT_BOOL, "bool", 1, DT_KIND_BOOL},
+      {DT_I8, "i8", 1, DT_KIND_SINT},
+      {DT_I16, "i16", 2, DT_KIND_SINT},
+      {DT_I32, "i32", 4, DT_KIND_SINT},
+      {DT_I64, "i64", 8, DT_KIND_SINT},
+      {DT_U8, "u8", 1, DT_KIND_UINT},
+      {DT_U16, "u16", 2, DT_KIND_UINT},
+      {DT_U32, "u32", 4, DT_KIND_UINT},
+      {DT_U64, "u64", 8, DT_KIND_UINT},
+      {DT_F32, "f32", 4, DT_KIND_FLOAT},
+      {DT_F64, "f64", 8, DT_KIND_FLOAT},
+      {DT_F16, "f16", 2, DT_KIND_FLOAT},
       {DT_BF16, "bf16", 2, DT_KIND_FLOAT},
+      {DT_F8E4M3FN, "f8e4m3fn", 1, DT_KIND_FLOAT},
+      {DT_F8E5M2, "f8e5m2", 1, DT_KIND_FLOAT},
+      {DT_F8E4M3FNUZ, "f8e4m3fnuz", 1, DT_KIND_FLOAT},
+      {DT_F8E5M2FNUZ, "f8e5m2fnuz", 1, DT_KIND_FLOAT},
+      {DT_F8E8M0, "f8e8m0", 1, DT_KIND_FLOAT},
+      {DT_F4E2M1, "f4e2m1", 1, DT_KIND_FLOAT},
+      {DT_I4, "i4", 1, DT_KIND_SINT},
+      {DT_U4, "u4", 1, DT_KIND_UINT},
+      {DT_I2, "i2", 1, DT_KIND_SINT},
+      {DT_U2, "u2", 1, DT_KIND_UINT},
   };
   for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
     dt_dtype_t dtype = cases[i].dtype;
@@ -54,7 +70,11 @@ static void test_bounds(void **state) {
                {DT_U8, 0, UINT8_MAX},
                {DT_U16, 0, UINT16_MAX},
                {DT_U32, 0, UINT32_MAX},
-               {DT_U64, 0, INT64_MAX}};
+               {DT_U64, 0, INT64_MAX},
+               {DT_I4, -8, 7},
+               {DT_U4, 0, 15},
+               {DT_I2, -2, 1},
+               {DT_U2, 0, 3}};
   for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
     dt_dtype_bounds_t bounds = dt__dtype_bounds(cases[i].dtype);
     assert_true(bounds.low == cases[i].low && bounds.high == cases[i].high);
@@ -63,7 +83,7 @@ static void test_bounds(void **state) {
 
 static void test_unknown(void **state) {
   (void)state;
-  const int values[] = {0, 14, 15, 16, 1000, -1};
+  const int values[] = {0, 24, 25, 26, 1000, -1};
   for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
     dt_dtype_t dtype = (dt_dtype_t)values[i];
     assert_string_equal(dt_dtype_name(dtype), "none");

@@ -467,6 +467,12 @@ static dt_status_t odd_result(dt_op_call_t *call, void *closure) {
   return NULL;
 }
 
+static dt_status_t stored_result(dt_op_call_t *call, void *closure) {
+  (void)closure;
+  dt_op_set_result(call, 0, DT_F8E5M2, 0, NULL);
+  return NULL;
+}
+
 static dt_status_t refusing(dt_op_call_t *call, void *closure) {
   (void)call, (void)closure;
   return dt_status_make(DT_E_DTYPE, "expected halves");
@@ -489,6 +495,8 @@ static void test_calls_that_are_refused(void **state) {
               (dt_op_options_t){.name = "test.none", .infer = no_result, .kernel = scale_kernel});
   register_op(f,
               (dt_op_options_t){.name = "test.odd", .infer = odd_result, .kernel = scale_kernel});
+  register_op(
+      f, (dt_op_options_t){.name = "test.low", .infer = stored_result, .kernel = scale_kernel});
   register_op(f, (dt_op_options_t){.name = "test.half", .infer = refusing, .kernel = scale_kernel});
   odd.name = "test.lies";
   odd.decompose = lying;
@@ -498,6 +506,7 @@ static void test_calls_that_are_refused(void **state) {
   expect_refused(f, "0test.scale", DT_E_ARGUMENT, "test.scale: 0 inputs");
   expect_refused(f, "1test.none", DT_E_ARGUMENT, "test.none: infer set no result");
   expect_refused(f, "1test.odd", DT_E_ARGUMENT, "test.odd: result 1 is set; the next is 0");
+  expect_refused(f, "1test.low", DT_E_DTYPE, "result 0 is f8e5m2, a dtype for storage");
   expect_refused(f, "1test.half", DT_E_DTYPE, "test.half: expected halves");
   expect_refused(f, "1test.lies", DT_E_STATE, "outside of infer");
 }

@@ -320,7 +320,8 @@ static void test_shares_and_keys(void **state) {
     dt_hooks_t *hooks = NULL;
     made.options.identity = identities[k];
     expect_ok(try_make(&made, &pattern));
-    expect_ok(dt__hooks_add_pattern(none, pattern, &hooks));
+    const dt_pass_options_t options = dt__pattern_options(pattern);
+    expect_ok(dt__hooks_add_pattern(none, pattern, &options, NULL, &hooks));
     dt_pattern_release(pattern);
     dt__text_init(&keys[k]);
     dt__hooks_key(hooks, &keys[k]);

@@ -589,6 +589,27 @@ static void test_narrow_numbers(void **state) {
   }
 }
 
+// The format packs a tensor as one row: of [3, 3] in I4, the second row begins in the second byte.
+static void test_packed_rows(void **state) {
+  rig_model_t model = rig_open_at(
+      *state, 25,
+      INPUT("x", "1",
+            OPEN("m")) "initializer { name 'w' data_type 22 dims 3 dims 3 int32_data [ 33 67 101 "
+                       "135 9 ] } "
+                       "initializer { name 'v' data_type 26 dims 5 int32_data [ 228 1 ] } " NODE1(
+                           "Cast", "w", "wide", INT("to", "1"))
+                           NODE1("Cast", "v", "v_wide", INT("to", "1"))
+                               NODE2("Add", "wide", "x", "y") NODE2("Add", "v_wide", "x", "z")
+                                   OUTPUT("y") OUTPUT("z"));
+  static const double w[] = {1, 2, 3, 4, 5, 6, 7, -8, -7}, v[] = {0, 1, -2, -1, 1};
+  int64_t one = 1;
+  dt_tensor_t *x = tensor_full(0.0F, 1, &one);
+  const wanted_t want[] = {{"rows of three i4", 9, w, 0}, {"five i2", 5, v, 0}};
+  run(*state, &model, &x, 1, want, 1);
+  dt_tensor_release(x);
+  rig_close(&model, 1);
+}
+
 // An i64 that an f64 does not hold becomes the nearest f32, not the nearest of the nearest f64.
 static void test_rounded_once(void **state) {
   rig_model_t model = rig_open_at(*state, 18,
@@ -608,4 +629,4 @@ static int open_all(void **state) { return fixture_open(state, 1, 7); }
 RUN_TESTS_WITH(open_all, fixture_close, TEST(test_formulas), TEST(test_lines),
                TEST(test_flattened_softmax), TEST(test_quantised), TEST(test_bytes),
                TEST(test_loss), TEST(test_numbers), TEST(test_narrow_numbers),
-               TEST(test_rounded_once))
+               TEST(test_rounded_once), TEST(test_packed_rows))

@@ -126,11 +126,28 @@ static void test_every_dtype(void **state) {
     size_t bytes; // of eight elements
     dt_dtype_t dtype;
   } rows[] = {
-      {"BOOL", 8, DT_BOOL},  {"I8", 8, DT_I8},    {"U8", 8, DT_U8},    {"I16", 16, DT_I16},
-      {"U16", 16, DT_U16},   {"I32", 32, DT_I32}, {"U32", 32, DT_U32}, {"I64", 64, DT_I64},
-      {"U64", 64, DT_U64},   {"F32", 32, DT_F32}, {"F64", 64, DT_F64}, {"F16", 16, DT_F16},
-      {"BF16", 16, DT_BF16}, {"C64", 64, 0},      {"F8_E5M2", 8, 0},   {"F8_E4M3", 8, 0},
-      {"F8_E8M0", 8, 0},     {"F6_E2M3", 6, 0},   {"F6_E3M2", 6, 0},   {"F4", 4, 0},
+      {"BOOL", 8, DT_BOOL},
+      {"I8", 8, DT_I8},
+      {"U8", 8, DT_U8},
+      {"I16", 16, DT_I16},
+      {"U16", 16, DT_U16},
+      {"I32", 32, DT_I32},
+      {"U32", 32, DT_U32},
+      {"I64", 64, DT_I64},
+      {"U64", 64, DT_U64},
+      {"F32", 32, DT_F32},
+      {"F64", 64, DT_F64},
+      {"F16", 16, DT_F16},
+      {"BF16", 16, DT_BF16},
+      {"C64", 64, 0},
+      {"F8_E5M2", 8, DT_F8E5M2},
+      {"F8_E4M3", 8, DT_F8E4M3FN},
+      {"F8_E8M0", 8, DT_F8E8M0},
+      {"F8_E5M2FNUZ", 8, DT_F8E5M2FNUZ},
+      {"F8_E4M3FNUZ", 8, DT_F8E4M3FNUZ},
+      {"F6_E2M3", 6, 0},
+      {"F6_E3M2", 6, 0},
+      {"F4", 4, 0},
   };
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     char header[128];

@@ -99,6 +99,17 @@ static bool build_cast(case_t *c, dt_op_t op) {
   return finish(c, op, 1, &x, &attrs);
 }
 
+// To each dtype of the same width; `to` is an unsigned, a signed and a float one of each.
+static bool build_bitcast(case_t *c, dt_op_t op) {
+  static const dt_dtype_t to[] = {DT_I8,  DT_U8,  DT_I16, DT_U16, DT_F16, DT_BF16,
+                                  DT_I32, DT_U32, DT_F32, DT_I64, DT_U64, DT_F64};
+  if (c->dtype == DT_BOOL || dt_dtype_size(c->dtype) != dt_dtype_size(to[c->form]))
+    return false;
+  dt_node_id_t x = in2(c, c->dtype, FILL_FINITE, c->s[0], c->s[1]);
+  dt_attrs_t attrs = {.dtype = to[c->form]};
+  return finish(c, op, 1, &x, &attrs);
+}
+
 static bool build_view(case_t *c, dt_op_t op) {
   dt_symenv_t *env = c->rig.f.env;
   dt_attrs_t attrs = {0};
@@ -500,6 +511,8 @@ static builder_t builder_of(dt_op_t op) {
     return (builder_t){build_leaf, op == DT_OP_iota ? 2 : 1};
   if (op == DT_OP_cast)
     return (builder_t){build_cast, 13};
+  if (op == DT_OP_bitcast)
+    return (builder_t){build_bitcast, 12};
   if (info->flags & DT_OPF_EW)
     return (builder_t){build_same, 2};
   if (op == DT_OP_window)
@@ -583,7 +596,7 @@ static void run_op(dt_op_t op) {
   if (!builder.fn)
     print_error("%s has no case here\n", dt__op_info(op)->name);
   assert_non_null(builder.fn);
-  for (int dtype = 1; dtype < DT_DTYPE_END; dtype++)
+  for (int dtype = 1; dtype < DT_LOW_DTYPES; dtype++)
     for (uint32_t form = 0; dt__dtype_is_valid((dt_dtype_t)dtype) && form < builder.forms; form++)
       for (int strided = 0; strided < 2; strided++)
         built += run_form(op, (dt_dtype_t)dtype, form, strided, builder.fn);

@@ -81,7 +81,9 @@ static void test_refused(void **state) {
   (void)state;
   const refusal_t cases[] = {
       {DT_E_DTYPE, DT_DTYPE_NONE, 0, NULL, NULL, {"dtype", "0", "no element type"}},
-      {DT_E_DTYPE, (dt_dtype_t)14, 0, NULL, NULL, {"dtype", "14", ""}},
+      {DT_E_DTYPE, (dt_dtype_t)24, 0, NULL, NULL, {"dtype", "24", ""}},
+      {DT_E_SHAPE, DT_U4, 1, DIMS(3), DIMS(2), {"strides[0]", "u4", "contiguous stride 1"}},
+      {DT_E_SHAPE, DT_U2, 2, DIMS(LIMIT / 2, 5), NULL, {"from dim 0", "140737488355328", ""}},
       {DT_E_SHAPE, DT_F32, 9, DIMS(1, 1, 1, 1, 1, 1, 1, 1, 1), NULL, {"rank", "9", "8"}},
       {DT_E_SHAPE, DT_F32, UINT32_MAX, DIMS(1), NULL, {"rank", "4294967295", "8"}},
       {DT_E_ARGUMENT, DT_F32, 2, NULL, NULL, {"sizes", "NULL", "2"}},

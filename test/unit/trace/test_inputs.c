@@ -30,9 +30,9 @@ typedef struct declaration_t {
 } declaration_t;
 
 static const declaration_t bad_declarations[] = {
-    {.inputs = {{.name = "x", .dtype = (dt_dtype_t)14, .rank = 2}},
+    {.inputs = {{.name = "x", .dtype = (dt_dtype_t)99, .rank = 2}},
      .code = DT_E_DTYPE,
-     .says = "argument 0 \"x\": declared dtype 14 is none"},
+     .says = "argument 0 \"x\": declared dtype 99 is none"},
     {.inputs = {{.name = "x", .dtype = DT_F32, .rank = 9}},
      .code = DT_E_LIMIT,
      .says = "argument 0 \"x\": declared rank 9; the most is 8"},
