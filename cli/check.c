@@ -15,7 +15,7 @@ typedef struct options_t {
   double rtol, atol;
   uint32_t jobs, timeout, threads;
   int64_t deadline;
-  bool names_are_hints, bisect, json;
+  bool names_are_hints, bisect, sizes_only, json;
 } options_t;
 
 static const cli_option_t rows[] = {
@@ -47,15 +47,21 @@ static const cli_option_t rows[] = {
      "say of a wrong result which node is the first whose value leaves the tolerance, beside the "
      "reference evaluator",
      NULL, 0, 0},
+    {"sizes-only", CLI_FLAG, offsetof(options_t, sizes_only), NULL,
+     "compare element types and sizes alone: for models that draw random numbers, where another "
+     "generator drew what is expected",
+     NULL, 0, 0},
     CLI_ROW_NAMES_ARE_HINTS(options_t),
     CLI_ROW_JSON(options_t),
 };
 
 static const cli_command_t command = {
     .name = ME,
-    .usage = "check DIR… [--device WHERE] [--rtol X] [--atol X] [--only GLOB]\n"
-             "                     [--list STATUS]… [--jobs N] [--threads N] [--timeout SECONDS]\n"
-             "                     [--deadline TIME] [--bisect] [--names-are-hints] [--json]",
+    .usage =
+        "check DIR… [--device WHERE] [--rtol X] [--atol X] [--only GLOB]\n"
+        "                     [--list STATUS]… [--jobs N] [--threads N] [--timeout SECONDS]\n"
+        "                     [--deadline TIME] [--bisect] [--sizes-only] [--names-are-hints]\n"
+        "                     [--json]",
     .about =
         "Checks folders in the layout of ONNX's tests (model.onnx, test_data_set_N/input_K.pb and\n"
         "output_K.pb), and all of them beneath each DIR: runs all sets of a folder through one "
@@ -220,7 +226,8 @@ int cli_check(int argc, char **argv) {
                              .rtol = options.rtol,
                              .atol = options.atol,
                              .timeout_s = options.timeout,
-                             .bisect = options.bisect};
+                             .bisect = options.bisect,
+                             .sizes_only = options.sizes_only};
   if (!cli_place_device(options.device, &checking.place))
     return cli_complain(ME, CLI_USAGE, "--device %s: expected " CLI_DEVICES, options.device);
   if (!read_list(&options, &telling))

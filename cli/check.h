@@ -32,6 +32,9 @@ typedef struct cli_verdict_t {
 // `reason` says how many differ and which is the first.
 bool cli_compare(const dt_tensor_t *actual, const dt_tensor_t *expected, double rtol, double atol,
                  char reason[CLI_MESSAGE]);
+// The same of dtype and sizes alone.
+bool cli_compare_sizes(const dt_tensor_t *actual, const dt_tensor_t *expected,
+                       char reason[CLI_MESSAGE]);
 
 // ---- Where it went wrong (bisect.c) ---------------------------------------------------------------
 typedef struct cli_bisecting_t {
@@ -68,7 +71,8 @@ typedef struct cli_checking_t {
   uint32_t threads, compile_threads;
   double rtol, atol; // below 0: what the folder's data.json says, else the defaults of ONNX's suite
   uint32_t timeout_s;
-  bool bisect; // a wrong result is looked into
+  bool bisect;     // a wrong result is looked into
+  bool sizes_only; // elements are not compared
 } cli_checking_t;
 void cli_check_folder(const cli_checking_t *checking, dt_runtime_t *runtime, const char *path,
                       cli_verdict_t *out);

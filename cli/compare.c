@@ -80,15 +80,21 @@ static bool compare_low(const dt_tensor_t *actual, const dt_tensor_t *expected, 
   return same;
 }
 
+bool cli_compare_sizes(const dt_tensor_t *actual, const dt_tensor_t *expected,
+                       char reason[CLI_MESSAGE]) {
+  char got[CLI_SIZES_TEXT], wanted[CLI_SIZES_TEXT];
+  if (dt_tensor_dtype(expected) == dt_tensor_dtype(actual) && same_sizes(actual, expected))
+    return true;
+  cli_sizes_text(actual, got);
+  cli_sizes_text(expected, wanted);
+  return cli_wrong(reason, "%s, expected %s", got, wanted);
+}
+
 bool cli_compare(const dt_tensor_t *actual, const dt_tensor_t *expected, double rtol, double atol,
                  char reason[CLI_MESSAGE]) {
-  char got[CLI_SIZES_TEXT], wanted[CLI_SIZES_TEXT];
   dt_dtype_t dtype = dt_tensor_dtype(expected);
-  if (dtype != dt_tensor_dtype(actual) || !same_sizes(actual, expected)) {
-    cli_sizes_text(actual, got);
-    cli_sizes_text(expected, wanted);
-    return cli_wrong(reason, "%s, expected %s", got, wanted);
-  }
+  if (!cli_compare_sizes(actual, expected, reason))
+    return false;
   return cli_is_low(dtype) ? compare_low(actual, expected, rtol, atol, reason)
                            : compare_elements(actual, expected, rtol, atol, reason);
 }

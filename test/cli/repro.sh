@@ -47,6 +47,8 @@ if [[ $code -ne 1 ]] || ! grep -q '; first wrong is %[0-9]* = exp (node of "e" (
 fi
 "$ductile" check folders/wrong --bisect >"$work/got" 2>&1 || true
 grep -q 'agrees with the evaluator' "$work/got"
+"$ductile" check folders/wrong --sizes-only >"$work/got" 2>&1
+grep -q '^pass ' "$work/got"
 
 # What check writes for a wrong result; the fault is the data's here, so compiled code is right.
 code=0
