@@ -20,7 +20,7 @@ static void mark_reduction(bool *live, bool *kept, const dt_stage_t *stage, uint
   mark(live, stage->reductions.items[reduction].index);
 }
 
-// What stores, binds and the reductions already kept need; a running value that is needed keeps its
+// What stores, checks and the reductions already kept need; a running value that is needed keeps its
 // reduction.
 static void find_live(const dt_stage_t *stage, bool *live, bool *kept) {
   for (uint32_t k = 0; k < stage->stores.len; k++) {
@@ -32,7 +32,7 @@ static void find_live(const dt_stage_t *stage, bool *live, bool *kept) {
       mark_reduction(live, kept, stage, k);
   for (uint32_t k = stage->insts.len; k-- > 0;) {
     const dt_inst_t *inst = &stage->insts.items[k];
-    if (inst->kind == DT_INST_BIND)
+    if (dt__inst_checks(inst))
       live[k] = true;
     if (!live[k])
       continue;
@@ -97,7 +97,7 @@ static bool stage_is_idle(const dt_stage_t *stage) {
   if (stage->stores.len || stage->reductions.len)
     return false;
   for (uint32_t k = 0; k < stage->insts.len; k++)
-    if (stage->insts.items[k].kind == DT_INST_BIND)
+    if (dt__inst_checks(&stage->insts.items[k]))
       return false;
   return true;
 }

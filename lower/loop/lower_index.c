@@ -3,7 +3,8 @@
 //
 // A scatter is a copy of its operand, and a kernel that revises the copy. Updates that may meet are
 // in its inner loops, which run in order: one iteration of the outer loops has all updates of its
-// elements, so results do not depend on threads.
+// elements, so results do not depend on threads. If an argument may receive the updates, too, the
+// places are checked and kept by a kernel of their own: those that write arguments may not fail.
 #include "lower/loop/lower_private.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/status.h"
@@ -14,12 +15,17 @@ typedef struct places_t {
   const dt_node_t *node;
   dt_stage_t *stage;
   uint32_t check, found;
+  dt_buffer_id_t kept; // where the places are, checked; or none
 } places_t;
 
 static dt_status_t add_check(places_t *p) {
   dt_lowering_t *ctx = p->ctx;
   const dt_node_t *indices = dt__lower_node(ctx, p->node->inputs[1]);
   const char *op = dt__op_info(p->node->op)->name, *name = "";
+  p->check = DT_NO_CHECK;
+  p->found = DT_NO_INST;
+  if (p->kept.id)
+    return NULL;
   if (indices->op == DT_OP_input)
     name = ctx->graph->inputs.items[indices->attrs->index].name;
   if (p->node->origin.op && p->node->origin.op[0])
@@ -30,8 +36,26 @@ static dt_status_t add_check(places_t *p) {
   if (!check.what || !DT_VEC_PUSH(ctx->arena, &ctx->program->checks, check))
     return DT_NO_MEMORY();
   p->check = ctx->program->checks.len - 1;
-  p->found = DT_NO_INST;
   return NULL;
+}
+
+static dt_status_t read_place(places_t *p, const dt_sym_t *at, uint32_t *out) {
+  dt_lowering_t *ctx = p->ctx;
+  dt_sym_t index[DT_MAX_RANK];
+  if (!p->kept.id)
+    return dt__lower_read(ctx, p->stage, p->node->inputs[1], at, DT_NO_INST, DT_NO_INST, out);
+  const dt_buffer_t *kept = dt__program_buffer(ctx->program, p->kept);
+  int64_t size = 0;
+  for (uint32_t d = 0; d < kept->rank; d++)
+    index[d] = dt__sym_is_const(ctx->env, kept->sizes[d], &size) && size == 1
+                   ? dt__sym_const(ctx->env, 0)
+                   : at[d];
+  dt_inst_t load = {.kind = DT_INST_LOAD,
+                    .dtype = DT_I64,
+                    .mask = DT_NO_INST,
+                    .buffer = p->kept,
+                    .index = index};
+  return dt__stage_add(ctx->program, p->stage, &load, out);
 }
 
 // The index at `at` of the indices, into a dim of size `extent`.
@@ -44,8 +68,7 @@ static dt_status_t bind(places_t *p, const dt_sym_t *at, dt_sym_t extent, dt_sym
                     .check = p->check,
                     .extent = dt__sym_simplify(ctx->env, extent)};
   inst.sym = *out = dt__program_new_data(ctx->program, inst.extent);
-  DT_TRY(
-      dt__lower_read(ctx, p->stage, p->node->inputs[1], at, DT_NO_INST, DT_NO_INST, &inst.args[0]));
+  DT_TRY(read_place(p, at, &inst.args[0]));
   DT_TRY(dt__stage_add(ctx->program, p->stage, &inst, &found));
   dt_inst_t both = {.kind = DT_INST_SCALAR,
                     .dtype = DT_BOOL,
@@ -150,22 +173,100 @@ static dt_status_t join(places_t *p, dt_buffer_id_t buffer, const dt_sym_t *to, 
   return dt__stage_add(p->ctx->program, p->stage, &scalar, value);
 }
 
-dt_status_t dt__lower_scatter(dt_lowering_t *ctx, dt_node_id_t id) {
-  const dt_node_t *node = dt__lower_node(ctx, id);
-  dt_kernel_t kernel = {.name = dt__op_info(node->op)->name, .section = dt__lower_section(ctx)};
+// ---- Kept places ------------------------------------------------------------------------------------
+// Whether the indices differ along dim d: those of a slice mostly do along its axis only.
+static bool varies(const dt_lowering_t *ctx, const dt_lowered_t *indices, uint32_t d) {
+  const dt_inst_t *read = &indices->read;
+  dt_sym_t var = indices->places[d];
+  bool varies = read->kind == DT_INST_INDEX && dt__sym_depends(ctx->env, read->sym, var);
+  if (!var.id || read->kind != DT_INST_LOAD)
+    return var.id && varies;
+  for (uint32_t k = 0; k < dt__program_buffer(ctx->program, read->buffer)->rank; k++)
+    varies = varies || dt__sym_depends(ctx->env, read->index[k], var);
+  return varies;
+}
+
+static dt_status_t places_buffer(dt_lowering_t *ctx, const dt_node_t *node, dt_buffer_id_t *out) {
+  const dt_node_t *indices = dt__lower_node(ctx, node->inputs[1]);
+  dt_buffer_t buffer = {.kind = DT_BUFFER_TEMP, .dtype = DT_I64, .rank = indices->rank};
+  for (uint32_t d = 0; d < indices->rank; d++) {
+    bool tuple = !by_element(node) && d + 1 == indices->rank;
+    buffer.sizes[d] = tuple || varies(ctx, &ctx->values[node->inputs[1].id - 1], d)
+                          ? dt__sym_simplify(ctx->env, indices->sizes[d])
+                          : dt__sym_const(ctx->env, 1);
+  }
+  return dt__program_add_buffer(ctx->program, &buffer, out);
+}
+
+// The index that is checked at `at` of the indices, stored there.
+static dt_status_t keep_place(places_t *p, dt_buffer_id_t buffer, const dt_sym_t *at,
+                              dt_sym_t extent) {
+  dt_lowering_t *ctx = p->ctx;
+  dt_inst_t place = {.kind = DT_INST_INDEX, .dtype = DT_I64};
+  dt_store_t store = {.buffer = buffer, .mask = DT_NO_INST};
+  DT_TRY(bind(p, at, extent, &place.sym));
+  DT_TRY(dt__stage_add(ctx->program, p->stage, &place, &store.value));
+  store.index = dt__exprs_copy(ctx->arena, at, dt__program_buffer(ctx->program, buffer)->rank);
+  return store.index && DT_VEC_PUSH(ctx->arena, &p->stage->stores, store) ? NULL : DT_NO_MEMORY();
+}
+
+static dt_status_t keep_places(dt_lowering_t *ctx, dt_node_id_t id) {
+  const dt_node_t *node = dt__lower_node(ctx, id), *x = dt__lower_node(ctx, node->inputs[0]);
+  dt_kernel_t kernel = {.name = "places", .section = dt__lower_section(ctx)};
   dt_stage_t stage = {0};
-  dt_sym_t at[DT_MAX_RANK], to[DT_MAX_RANK];
   dt_buffer_id_t buffer;
-  uint32_t value = 0;
+  dt_sym_t at[DT_MAX_RANK];
+  int64_t k = 1;
   places_t p = {.ctx = ctx, .node = node, .stage = &stage};
-  DT_TRY(dt__lower_temp(ctx, id, &buffer));
-  DT_TRY(dt__lower_copy(ctx, node->inputs[0], buffer));
+  DT_TRY(places_buffer(ctx, node, &buffer));
+  dt_buffer_t made = *dt__program_buffer(ctx->program, buffer);
+  uint32_t batch = node->attrs->n_axes, rank = by_element(node) ? made.rank : made.rank - 1;
+  if (rank < made.rank && !dt__sym_is_const(ctx->env, made.sizes[rank], &k))
+    return DT_FAIL(DT_E_INTERNAL, "tuples of indices of no literal size");
+  DT_TRY(dt__lower_loops(ctx, rank, made.sizes, DT_OPEN_SQUEEZED, kernel.vars, kernel.extents,
+                         &kernel.n_loops, at));
+  DT_TRY(add_check(&p));
+  if (by_element(node))
+    DT_TRY(keep_place(&p, buffer, at, x->sizes[node->attrs->axes[0]]));
+  for (uint32_t d = 0; !by_element(node) && d < (uint32_t)k; d++) {
+    at[rank] = dt__sym_const(ctx->env, d);
+    DT_TRY(keep_place(&p, buffer, at, x->sizes[batch + d]));
+  }
+  ctx->places[id.id - 1] = buffer;
+  if (stage.stores.len == 0)
+    return NULL; // tuples of nothing
+  if (!DT_VEC_PUSH(ctx->arena, &kernel.stages, stage) ||
+      !DT_VEC_PUSH(ctx->arena, &ctx->program->kernels, kernel))
+    return DT_NO_MEMORY();
+  return NULL;
+}
+
+// ---- Scatters ---------------------------------------------------------------------------------------
+dt_status_t dt__lower_revision(dt_lowering_t *ctx, dt_node_id_t id, const dt_lowered_t *whole,
+                               dt_buffer_id_t source) {
+  const dt_node_t *node = dt__lower_node(ctx, id);
+  dt_kernel_t kernel = {.name = source.id ? "update" : dt__op_info(node->op)->name,
+                        .section = dt__lower_section(ctx)};
+  dt_stage_t stage = {0};
+  dt_sym_t at[DT_MAX_RANK], to[DT_MAX_RANK], index[DT_MAX_RANK];
+  dt_inst_t place, load = {.kind = DT_INST_LOAD,
+                           .dtype = node->dtype,
+                           .mask = DT_NO_INST,
+                           .buffer = source,
+                           .index = at};
+  uint32_t value = 0;
+  places_t p = {.ctx = ctx, .node = node, .stage = &stage, .kept = ctx->places[id.id - 1]};
   DT_TRY(open_loops(ctx, node, &kernel, &stage, at));
   DT_TRY(find_place(&p, at, to));
-  DT_TRY(dt__lower_read(ctx, &stage, node->inputs[2], at, DT_NO_INST, DT_NO_INST, &value));
-  DT_TRY(join(&p, buffer, to, &value));
-  dt_store_t store = {.buffer = buffer,
-                      .index = dt__exprs_copy(ctx->arena, to, node->rank),
+  if (source.id)
+    DT_TRY(dt__stage_add(ctx->program, &stage, &load, &value));
+  else
+    DT_TRY(dt__lower_read(ctx, &stage, node->inputs[2], at, DT_NO_INST, DT_NO_INST, &value));
+  dt__lower_substitute(ctx, whole, to, &place, index);
+  DT_TRY(join(&p, place.buffer, index, &value));
+  dt_store_t store = {.buffer = place.buffer,
+                      .index = dt__exprs_copy(
+                          ctx->arena, index, dt__program_buffer(ctx->program, place.buffer)->rank),
                       .value = value,
                       .mask = p.found,
                       .revises = true};
@@ -173,5 +274,15 @@ dt_status_t dt__lower_scatter(dt_lowering_t *ctx, dt_node_id_t id) {
       !DT_VEC_PUSH(ctx->arena, &kernel.stages, stage) ||
       !DT_VEC_PUSH(ctx->arena, &ctx->program->kernels, kernel))
     return DT_NO_MEMORY();
-  return dt__lower_from_buffer(ctx, id, buffer);
+  return NULL;
+}
+
+dt_status_t dt__lower_scatter(dt_lowering_t *ctx, dt_node_id_t id) {
+  dt_buffer_id_t buffer;
+  if (ctx->commits[id.id - 1])
+    DT_TRY(keep_places(ctx, id));
+  DT_TRY(dt__lower_temp(ctx, id, &buffer));
+  DT_TRY(dt__lower_copy(ctx, dt__lower_node(ctx, id)->inputs[0], buffer));
+  DT_TRY(dt__lower_from_buffer(ctx, id, buffer));
+  return dt__lower_revision(ctx, id, &ctx->values[id.id - 1], (dt_buffer_id_t){0});
 }
