@@ -13,6 +13,7 @@
 // kernels` (bench/bench_kernels.c) what they bring.
 #define MAX_BODY 400  // instructions a stage may grow to, of which tests of indices count as TEST
 #define TEST 8        // lanes, masks and ranges: code generation is long over chains of them
+#define CHOICE_COST 2 // of what decides between two elements
 #define SCALAR_COST 4 // of what is better done in lanes, in a kernel of its own
 
 typedef struct inline_ctx_t {
@@ -139,8 +140,18 @@ static bool invert(const inline_ctx_t *ctx, const dt_kernel_t *producer, const d
   return true;
 }
 
+// One of two elements in memory is taken: a row of a cache is new, the others are old. The copy that
+// this saves is as long as the cache.
+static bool chooses(const dt_stage_t *body) {
+  const dt_inst_t *load = &body->insts.items[body->stores.items[0].value];
+  return load->kind == DT_INST_LOAD && load->mask != DT_NO_INST && load->args[0] != DT_NO_INST &&
+         body->insts.items[load->args[0]].kind == DT_INST_LOAD;
+}
+
 // So little is done to what lies in memory anyway that every user may do it again.
 static bool is_trifle(const inline_ctx_t *ctx, const dt_stage_t *body, uint32_t cost) {
+  if (cost <= CHOICE_COST && chooses(body))
+    return true;
   if (dt__stage_loads(body) > 1 || cost > ctx->repeated_cost)
     return false;
   for (uint32_t i = 0; cost > 1 && i < body->insts.len; i++) {

@@ -277,10 +277,50 @@ dt_status_t dt__lower_revision(dt_lowering_t *ctx, dt_node_id_t id, const dt_low
   return NULL;
 }
 
+// The updates are one row along the axis, and as long as the operand along every other dim.
+static bool is_row(const dt_lowering_t *ctx, const dt_node_t *node) {
+  const dt_node_t *x = dt__lower_node(ctx, node->inputs[0]);
+  const dt_node_t *updates = dt__lower_node(ctx, node->inputs[2]);
+  dt_sym_t one = dt__sym_const(ctx->env, 1);
+  for (uint32_t d = 0; by_element(node) && d < x->rank; d++) {
+    dt_sym_t size = (int32_t)d == node->attrs->axes[0] ? one : x->sizes[d];
+    if (!dt__sym_known_eq(ctx->env, updates->sizes[d], size))
+      return false;
+  }
+  return by_element(node);
+}
+
+// A map, which can be inlined: each element is the row's where its index is the row's place. So
+// who reads the value reads the operand where it lies, and the row.
+static dt_status_t choose_row(dt_lowering_t *ctx, dt_node_id_t id) {
+  const dt_node_t *node = dt__lower_node(ctx, id);
+  uint32_t axis = (uint32_t)node->attrs->axes[0], fill = 0, value = 0;
+  dt_kernel_t kernel;
+  dt_stage_t stage = {0};
+  dt_buffer_id_t buffer;
+  dt_sym_t at[DT_MAX_RANK], row[DT_MAX_RANK];
+  dt_inst_t here = {.kind = DT_INST_INDEX, .dtype = DT_I64};
+  dt_inst_t same = {.kind = DT_INST_SCALAR, .dtype = DT_BOOL, .op = DT_SCALAR_eq};
+  places_t p = {.ctx = ctx, .node = node, .stage = &stage, .kept = ctx->places[id.id - 1]};
+  DT_TRY(dt__lower_begin(ctx, id, DT_OPEN_SQUEEZED, &kernel, at));
+  for (uint32_t d = 0; d < node->rank; d++)
+    row[d] = d == axis ? dt__sym_const(ctx->env, 0) : at[d];
+  here.sym = at[axis];
+  DT_TRY(dt__stage_add(ctx->program, &stage, &here, &same.args[0]));
+  DT_TRY(read_place(&p, row, &same.args[1]));
+  DT_TRY(dt__stage_add(ctx->program, &stage, &same, &p.found));
+  DT_TRY(dt__lower_read(ctx, &stage, node->inputs[0], at, DT_NO_INST, DT_NO_INST, &fill));
+  DT_TRY(dt__lower_read(ctx, &stage, node->inputs[2], row, p.found, fill, &value));
+  DT_TRY(dt__lower_result(ctx, id, &buffer));
+  return dt__lower_end(ctx, &kernel, &stage, buffer, at, value);
+}
+
 dt_status_t dt__lower_scatter(dt_lowering_t *ctx, dt_node_id_t id) {
   dt_buffer_id_t buffer;
   if (ctx->commits[id.id - 1])
     DT_TRY(keep_places(ctx, id));
+  if (ctx->commits[id.id - 1] && is_row(ctx, dt__lower_node(ctx, id)))
+    return choose_row(ctx, id);
   DT_TRY(dt__lower_temp(ctx, id, &buffer));
   DT_TRY(dt__lower_copy(ctx, dt__lower_node(ctx, id)->inputs[0], buffer));
   DT_TRY(dt__lower_from_buffer(ctx, id, buffer));
