@@ -84,18 +84,38 @@ static bool by_element(const dt_node_t *node) {
   return node->op == DT_OP_gather_elements || node->op == DT_OP_scatter_elements;
 }
 
+// Indices that are computed from loops and sizes alone, as those of a slice, and never lie outside:
+// nothing is to be checked.
+static bool are_inside(const dt_lowering_t *ctx, const dt_node_t *node) {
+  const dt_inst_t *read = &ctx->values[node->inputs[1].id - 1].read;
+  if (!by_element(node) || read->kind != DT_INST_INDEX || read->dtype != DT_I64)
+    return false;
+  dt_sym_t extent = dt__lower_node(ctx, node->inputs[0])->sizes[node->attrs->axes[0]];
+  dt_sym_t zero = dt__sym_const(ctx->env, 0);
+  return dt__sym_known_true(ctx->env, dt__sym_le(ctx->env, zero, read->sym)) &&
+         dt__sym_known_true(ctx->env, dt__sym_lt(ctx->env, read->sym, extent));
+}
+
 // The index in x of the element that `at` speaks of: an index of the gather's result, or of the
 // scatter's updates.
 static dt_status_t find_place(places_t *p, const dt_sym_t *at, dt_sym_t *out) {
   const dt_node_t *x = dt__lower_node(p->ctx, p->node->inputs[0]);
   const dt_node_t *indices = dt__lower_node(p->ctx, p->node->inputs[1]);
-  DT_TRY(add_check(p));
   if (by_element(p->node)) {
     uint32_t axis = (uint32_t)p->node->attrs->axes[0];
     for (uint32_t d = 0; d < x->rank; d++)
       out[d] = at[d];
+    if (are_inside(p->ctx, p->node)) {
+      dt_inst_t read;
+      dt__lower_substitute(p->ctx, &p->ctx->values[p->node->inputs[1].id - 1], at, &read, NULL);
+      out[axis] = read.sym;
+      p->found = DT_NO_INST;
+      return NULL;
+    }
+    DT_TRY(add_check(p));
     return bind(p, at, x->sizes[axis], &out[axis]);
   }
+  DT_TRY(add_check(p));
   dt_sym_t from[DT_MAX_RANK];
   uint32_t places = indices->rank - 1, batch = p->node->attrs->n_axes;
   int64_t k = 0;
@@ -317,7 +337,7 @@ static dt_status_t choose_row(dt_lowering_t *ctx, dt_node_id_t id) {
 
 dt_status_t dt__lower_scatter(dt_lowering_t *ctx, dt_node_id_t id) {
   dt_buffer_id_t buffer;
-  if (ctx->commits[id.id - 1])
+  if (ctx->commits[id.id - 1] && !are_inside(ctx, dt__lower_node(ctx, id)))
     DT_TRY(keep_places(ctx, id));
   if (ctx->commits[id.id - 1] && is_row(ctx, dt__lower_node(ctx, id)))
     return choose_row(ctx, id);

@@ -20,8 +20,11 @@ typedef struct dt_trace_input_t {
   dt_value_t handle;  // what in[] holds
   dt_value_t current; // what reading it gives, once it is updated; 0: the handle
   dt_sym_t value;     // of an integer or boolean argument
-  bool updated;
 } dt_trace_input_t;
+// What an input was updated to once.
+typedef struct dt_trace_version_t {
+  dt_value_t value, input; // a node's, and the input's handle
+} dt_trace_version_t;
 
 // A given input of kind DT_INPUT_INTEGERS.
 typedef struct dt_trace_integers_t {
@@ -64,6 +67,7 @@ struct dt_trace {
   bool lost_cond;     // an assumption could not be recorded: no memory
   DT_VEC(dt_value_t) constant_values; // by index in traced->constants
   DT_VEC(dt_trace_item_t) items;      // in the order they were read
+  DT_VEC(dt_trace_version_t) versions; // of updated inputs, in order
   DT_VEC(dt_trace_body_t) bodies;     // that have ended
   DT_VEC(dt_trace_lift_t) lifts;      // constants made in them
   uint32_t n_open;                    // bodies that are being traced
@@ -166,6 +170,8 @@ dt_value_t dt__trace_add_control(dt_trace_t *trace, const dt_trace_control_t *co
 // Drops what was traced in bodies from the graph, which no node outside of them uses.
 dt_status_t dt__trace_drop_bodies(dt_trace_t *trace) DT_MUST_USE;
 
+// Updates the input; dt_update begins with it. (builders_update.c)
+void dt__trace_update(dt_trace_t *trace, dt_value_t input, dt_value_t value);
 // DT_E_ARGUMENT where an updated input overlaps another in part. (builders_update.c)
 dt_status_t dt__trace_check_updates(dt_trace_t *trace) DT_MUST_USE;
 
