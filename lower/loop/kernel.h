@@ -59,9 +59,9 @@ typedef enum dt_inst_kind_t {
                    // result (BOOL) says 0 <= sym < extent. Where it is false the failure `check` is
                    // recorded, sym is 0, and loads that use it must be masked by this result. Where
                    // `mask` is false the result is false and sym is 0, but nothing is recorded. Nor
-                   // is it where `check` is DT_NO_CHECK: the value is a place that another kernel has
-                   // checked and kept
-  DT_INST_SOUND,   // no BIND of an earlier kernel has recorded a failure in this call (BOOL)
+  // is it where `check` is DT_NO_CHECK: the value is a place that another kernel has
+  // checked and kept
+  DT_INST_SOUND, // no BIND of an earlier kernel has recorded a failure in this call (BOOL)
 } dt_inst_kind_t;
 
 // An instruction; its id is its position in the stage's body, args are ids of earlier ones.
@@ -96,11 +96,12 @@ typedef struct dt_store_t {
   uint32_t mask;         // a BOOL instruction: where it is false nothing is stored; or DT_NO_INST.
                          // An index may use DATA symbols (a scatter): its lowering then promises
                          // that no two are equal, and the mask implies that they are bound in range
-  bool revises; // writes over what earlier kernels stored, the whole buffer between them, or over an
-                // INPUT. Stores of different outer iterations are apart; those of one, which its
-                // inner loops make in order, may meet. The kernel may load what it writes, at the
-                // store's index, and has no other store. Until plans are made one kernel at most
-                // revises a buffer, but for INPUTs
+  bool
+      revises; // writes over what earlier kernels stored, the whole buffer between them, or over an
+               // INPUT. Stores of different outer iterations are apart; those of one, which its
+               // inner loops make in order, may meet. The kernel may load what it writes, at the
+               // store's index, and has no other store. Until plans are made one kernel at most
+               // revises a buffer, but for INPUTs
 } dt_store_t;
 
 // The kinds of reductions and what each does: reductions.def.

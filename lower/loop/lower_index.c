@@ -50,11 +50,8 @@ static dt_status_t read_place(places_t *p, const dt_sym_t *at, uint32_t *out) {
     index[d] = dt__sym_is_const(ctx->env, kept->sizes[d], &size) && size == 1
                    ? dt__sym_const(ctx->env, 0)
                    : at[d];
-  dt_inst_t load = {.kind = DT_INST_LOAD,
-                    .dtype = DT_I64,
-                    .mask = DT_NO_INST,
-                    .buffer = p->kept,
-                    .index = index};
+  dt_inst_t load = {
+      .kind = DT_INST_LOAD, .dtype = DT_I64, .mask = DT_NO_INST, .buffer = p->kept, .index = index};
   return dt__stage_add(ctx->program, p->stage, &load, out);
 }
 
@@ -285,8 +282,8 @@ dt_status_t dt__lower_revision(dt_lowering_t *ctx, dt_node_id_t id, const dt_low
   dt__lower_substitute(ctx, whole, to, &place, index);
   DT_TRY(join(&p, place.buffer, index, &value));
   dt_store_t store = {.buffer = place.buffer,
-                      .index = dt__exprs_copy(
-                          ctx->arena, index, dt__program_buffer(ctx->program, place.buffer)->rank),
+                      .index = dt__exprs_copy(ctx->arena, index,
+                                              dt__program_buffer(ctx->program, place.buffer)->rank),
                       .value = value,
                       .mask = p.found,
                       .revises = true};

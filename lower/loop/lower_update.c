@@ -39,8 +39,7 @@ void dt__lower_find_commits(dt_lowering_t *ctx) {
     if (dt__lower_node(ctx, base)->op != DT_OP_input ||
         dt__lower_node(ctx, base)->attrs->index != update->input)
       continue;
-    for (dt_node_id_t id = update->value; id.id != base.id;
-         id = dt__lower_node(ctx, id)->inputs[0])
+    for (dt_node_id_t id = update->value; id.id != base.id; id = dt__lower_node(ctx, id)->inputs[0])
       ctx->commits[id.id - 1] = is_scatter(dt__lower_node(ctx, id));
   }
 }

@@ -65,12 +65,12 @@ struct dt_trace {
   dt_status_t status;            // the first failure; owned
   dt_origin_t origin; // the builder at work and the user's line; strings live as long as `traced`
   bool lost_cond;     // an assumption could not be recorded: no memory
-  DT_VEC(dt_value_t) constant_values; // by index in traced->constants
-  DT_VEC(dt_trace_item_t) items;      // in the order they were read
+  DT_VEC(dt_value_t) constant_values;  // by index in traced->constants
+  DT_VEC(dt_trace_item_t) items;       // in the order they were read
   DT_VEC(dt_trace_version_t) versions; // of updated inputs, in order
-  DT_VEC(dt_trace_body_t) bodies;     // that have ended
-  DT_VEC(dt_trace_lift_t) lifts;      // constants made in them
-  uint32_t n_open;                    // bodies that are being traced
+  DT_VEC(dt_trace_body_t) bodies;      // that have ended
+  DT_VEC(dt_trace_lift_t) lifts;       // constants made in them
+  uint32_t n_open;                     // bodies that are being traced
   dt_trace_pass_t pass;
 };
 

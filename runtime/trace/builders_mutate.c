@@ -56,10 +56,11 @@ static bool expand_is_one_to_one(chain_t *chain, const dt_node_t *view) {
   const dt_node_t *in = dt__graph_node(trace->graph, view->inputs[0]);
   for (uint32_t d = 0; d < view->rank; d++)
     if (!dt__sym_known_eq(trace->env, in->sizes[d], view->sizes[d])) {
-      DT_TRACE_FAIL(trace, DT_E_ARGUMENT,
-                    "dim %u of the view was made by expand, and repeats elements: a value cannot be "
-                    "written through it",
-                    d);
+      DT_TRACE_FAIL(
+          trace, DT_E_ARGUMENT,
+          "dim %u of the view was made by expand, and repeats elements: a value cannot be "
+          "written through it",
+          d);
       return false;
     }
   return true;
@@ -74,16 +75,16 @@ static bool windows_are_apart(chain_t *chain, const dt_node_t *view) {
     const dt_sym_t *field = &view->attrs->syms[4 * k];
     dt_sym_t elements = dt__sym_mul(env, dt__sym_sub(env, field[1], one), field[3]);
     dt_sym_t places = dt__sym_mul(env, dt__sym_sub(env, field[0], one), field[2]);
-    dt_sym_t apart = dt__sym_or(env, dt__sym_lt(env, elements, field[2]),
-                                dt__sym_lt(env, places, field[3]));
+    dt_sym_t apart =
+        dt__sym_or(env, dt__sym_lt(env, elements, field[2]), dt__sym_lt(env, places, field[3]));
     if (!dt__trace_made(trace, apart).id)
       return false;
     if (dt__sym_known(env, apart) == DT_FALSE)
       DT_TRACE_FAIL(trace, DT_E_ARGUMENT,
                     "windows of the view overlap: a value cannot be written through them");
     else
-      (void)dt__trace_take(trace, dt__sym_require(env, apart, &trace->origin,
-                                                  "windows that are written are apart"));
+      (void)dt__trace_take(
+          trace, dt__sym_require(env, apart, &trace->origin, "windows that are written are apart"));
   }
   return !trace->status;
 }
@@ -201,8 +202,8 @@ static dt_value_t write_places(chain_t *chain, dt_value_t value) {
   if (trace->status)
     return none_value;
   x = replace(trace, dt__trace_reshape(trace, x, 1, &all),
-              dt__trace_reshape(trace, places, 1, &some),
-              dt__trace_reshape(trace, value, 1, &some), 0);
+              dt__trace_reshape(trace, places, 1, &some), dt__trace_reshape(trace, value, 1, &some),
+              0);
   return trace->status ? none_value : dt__trace_reshape(trace, x, base.rank, base.sizes);
 }
 
@@ -228,8 +229,7 @@ static bool fits(dt_trace_t *trace, const dt_node_t *view, const dt_node_t *valu
     return false;
   }
   for (uint32_t d = 0; d < view->rank && !trace->status; d++) {
-    dt_sym_t equal =
-        dt__trace_made(trace, dt__sym_eq(trace->env, view->sizes[d], value->sizes[d]));
+    dt_sym_t equal = dt__trace_made(trace, dt__sym_eq(trace->env, view->sizes[d], value->sizes[d]));
     if (equal.id)
       (void)dt__trace_take(trace, dt__sym_require(trace->env, equal, &trace->origin,
                                                   "a value has the sizes of the view it is "
@@ -283,7 +283,8 @@ static dt_value_t join_indices(dt_trace_t *trace, uint32_t n, const dt_value_t *
   }
   zero = (dt_mul)(trace, zero, (dt_scalar)(trace, DT_I64, 0));
   for (uint32_t k = 0; k < n; k++)
-    parts[k] = (dt_unsqueeze)(trace, (dt_add)(trace, (dt_cast)(trace, indices[k], DT_I64), zero), -1);
+    parts[k] =
+        (dt_unsqueeze)(trace, (dt_add)(trace, (dt_cast)(trace, indices[k], DT_I64), zero), -1);
   return n == 1 ? parts[0] : (dt_concat)(trace, n, parts, -1);
 }
 
@@ -296,7 +297,9 @@ dt_value_t dt_index_put(dt_trace_t *trace, dt_value_t x, uint32_t n, const dt_va
       !check_indices(trace, n, indices, own->rank))
     return none_value;
   dt_node_t whole = *own;
+  dt_origin_t origin = trace->origin;
   dt_value_t places = join_indices(trace, n, indices);
+  trace->origin = origin;
   if (trace->status)
     return none_value;
   dt_node_t tuples = *dt__graph_node(trace->graph, (dt_node_id_t){places.id});

@@ -64,14 +64,18 @@ typedef struct strided_t {
   dt_trace_t *trace;
   uint32_t rank, n; // dims, and those that move
   dt_sym_t sizes[DT_MAX_RANK], strides[DT_MAX_RANK];
-  uint32_t order[DT_MAX_RANK]; // the dims that move, of the largest stride first where that is known
+  uint32_t
+      order[DT_MAX_RANK]; // the dims that move, of the largest stride first where that is known
   dt_sym_t offset;
 } strided_t;
 
 // Sizes of this call decide, under a guard; numbers from data never do.
 static bool holds_here(dt_trace_t *trace, dt_sym_t cond) {
+  dt_origin_t origin = trace->origin;
   cond = dt__trace_told(trace, cond);
-  return !trace->status && (dt_sym_guard_or)(trace, cond, false);
+  bool holds = !trace->status && (dt_sym_guard_or)(trace, cond, false);
+  trace->origin = origin;
+  return holds;
 }
 
 static bool has_no_elements(strided_t *s) {
@@ -91,8 +95,8 @@ static bool sort_dims(strided_t *s) {
     if (holds_here(s->trace, dt__sym_eq(env, s->strides[d], zero)))
       continue;
     uint32_t at = s->n++;
-    for (; at && dt__sym_known_true(env, dt__sym_lt(env, s->strides[s->order[at - 1]],
-                                                    s->strides[d]));
+    for (; at &&
+           dt__sym_known_true(env, dt__sym_lt(env, s->strides[s->order[at - 1]], s->strides[d]));
          at--)
       s->order[at] = s->order[at - 1];
     s->order[at] = d;
@@ -228,8 +232,7 @@ dt_value_t dt_diagonal(dt_trace_t *trace, dt_value_t x, int64_t offset, int32_t 
   from[n++] = a;
   from[n++] = b;
   x = permute(trace, x, rank, from);
-  return trace->status ? none_value
-                       : cut_square(trace, dt__trace_current(trace, x), offset);
+  return trace->status ? none_value : cut_square(trace, dt__trace_current(trace, x), offset);
 }
 
 // ---- Slices one after another -------------------------------------------------------------------
@@ -251,8 +254,7 @@ dt_value_t dt_unfold(dt_trace_t *trace, dt_value_t x, int32_t axis, dt_sym_t siz
       !require(trace, dt__sym_le(env, zero, size), "the size is 0 or more") ||
       !require(trace, dt__sym_le(env, size, all), "the size is at most that of the dim"))
     return none_value;
-  dt_sym_t places =
-      dt__sym_add(env, dt__sym_floordiv(env, dt__sym_sub(env, all, size), step), one);
+  dt_sym_t places = dt__sym_add(env, dt__sym_floordiv(env, dt__sym_sub(env, all, size), step), one);
   for (uint32_t k = 0; k < rank; k++)
     if (k != at)
       from[n++] = k;
