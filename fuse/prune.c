@@ -20,8 +20,8 @@ static void mark_reduction(bool *live, bool *kept, const dt_stage_t *stage, uint
   mark(live, stage->reductions.items[reduction].index);
 }
 
-// What stores, checks and the reductions already kept need; a running value that is needed keeps its
-// reduction.
+// What stores, checks and the reductions already kept need; a running value that is needed keeps
+// its reduction.
 static void find_live(const dt_stage_t *stage, bool *live, bool *kept) {
   for (uint32_t k = 0; k < stage->stores.len; k++) {
     mark(live, stage->stores.items[k].value);

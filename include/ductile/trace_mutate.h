@@ -17,8 +17,8 @@ extern "C" {
 // ---- Views --------------------------------------------------------------------------------------
 // A view of x's elements in row-major order, whatever the strides of its memory. Element (i, j, …)
 // is number offset + i * strides[0] + j * strides[1] + … of them. Strides are 0 or more; with 0 an
-// element is repeated. If the view has elements, the last of them must be one of x's: DT_E_SHAPE, or
-// a guard.
+// element is repeated. If the view has elements, the last of them must be one of x's: DT_E_SHAPE,
+// or a guard.
 DT_API dt_value_t dt_as_strided(dt_trace_t *trace, dt_value_t x, uint32_t rank,
                                 const dt_sym_t *sizes, const dt_sym_t *strides, dt_sym_t offset);
 // The elements of x whose index along `axis_b` is that along `axis_a`, plus `offset`. The two dims
@@ -39,10 +39,10 @@ DT_API dt_value_t dt_unfold(dt_trace_t *trace, dt_value_t x, int32_t axis, dt_sy
 // argument's newest value in which elements are replaced. DT_E_ARGUMENT if an element shows more
 // than once (dt_expand, windows that overlap).
 DT_API dt_value_t dt_update_view(dt_trace_t *trace, dt_value_t view, dt_value_t value);
-// x[indices[0], …, indices[n-1]] = updates. The `n` indices, at least one, are i32 or i64, index the
-// first n dims of x and broadcast to one shape. `updates` broadcasts to that shape followed by the
-// remaining dims of x, and has x's dtype. Indices may be negative; one outside gives DT_E_RANGE at
-// the call. `mode` as in dt_scatter_nd. To write an argument, pass the result to dt_update.
+// x[indices[0], …, indices[n-1]] = updates. The `n` indices, at least one, are i32 or i64, index
+// the first n dims of x and broadcast to one shape. `updates` broadcasts to that shape followed by
+// the remaining dims of x, and has x's dtype. Indices may be negative; one outside gives DT_E_RANGE
+// at the call. `mode` as in dt_scatter_nd. To write an argument, pass the result to dt_update.
 DT_API dt_value_t dt_index_put(dt_trace_t *trace, dt_value_t x, uint32_t n,
                                const dt_value_t *indices, dt_value_t updates,
                                dt_scatter_mode_t mode);

@@ -84,8 +84,8 @@ typedef struct dt_inst_t {
 } dt_inst_t;
 
 // Stores to an INPUT buffer (an argument that the call updates) are made by the last kernels only,
-// which read no argument, check nothing and are fused with nothing: once the first of them has begun
-// the call cannot fail. Where the new value is the argument with some elements replaced, they
+// which read no argument, check nothing and are fused with nothing: once the first of them has
+// begun the call cannot fail. Where the new value is the argument with some elements replaced, they
 // revise it, and write these elements alone.
 typedef struct dt_store_t {
   dt_buffer_id_t buffer;

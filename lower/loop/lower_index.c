@@ -81,16 +81,37 @@ static bool by_element(const dt_node_t *node) {
   return node->op == DT_OP_gather_elements || node->op == DT_OP_scatter_elements;
 }
 
+// The indices are start, start + 1, … along the axis, whatever the others are, and are computed from
+// sizes alone.
+static bool follow(const dt_lowering_t *ctx, const dt_node_t *node, dt_sym_t *start) {
+  const dt_lowered_t *indices = &ctx->values[node->inputs[1].id - 1];
+  dt_sym_t var = indices->places[node->attrs->axes[0]], zero = dt__sym_const(ctx->env, 0);
+  if (!var.id || indices->read.kind != DT_INST_INDEX)
+    return false;
+  *start = dt__sym_subst(ctx->env, indices->read.sym, &var, &zero, 1);
+  for (uint32_t d = 0; d < node->rank; d++)
+    if (indices->places[d].id && dt__sym_depends(ctx->env, *start, indices->places[d]))
+      return false;
+  return dt__sym_known_eq(ctx->env, indices->read.sym, dt__sym_add(ctx->env, *start, var));
+}
+
 // Indices that are computed from loops and sizes alone, as those of a slice, and never lie outside:
 // nothing is to be checked.
 static bool are_inside(const dt_lowering_t *ctx, const dt_node_t *node) {
-  const dt_inst_t *read = &ctx->values[node->inputs[1].id - 1].read;
-  if (!by_element(node) || read->kind != DT_INST_INDEX || read->dtype != DT_I64)
+  dt_symenv_t *env = ctx->env;
+  if (!by_element(node))
     return false;
-  dt_sym_t extent = dt__lower_node(ctx, node->inputs[0])->sizes[node->attrs->axes[0]];
-  dt_sym_t zero = dt__sym_const(ctx->env, 0);
-  return dt__sym_known_true(ctx->env, dt__sym_le(ctx->env, zero, read->sym)) &&
-         dt__sym_known_true(ctx->env, dt__sym_lt(ctx->env, read->sym, extent));
+  const dt_inst_t *read = &ctx->values[node->inputs[1].id - 1].read;
+  uint32_t axis = (uint32_t)node->attrs->axes[0];
+  dt_sym_t extent = dt__lower_node(ctx, node->inputs[0])->sizes[axis], start;
+  if (read->kind != DT_INST_INDEX || read->dtype != DT_I64 ||
+      !dt__sym_known_true(env, dt__sym_le(env, dt__sym_const(env, 0), read->sym)))
+    return false;
+  if (dt__sym_known_true(env, dt__sym_lt(env, read->sym, extent)))
+    return true;
+  dt_sym_t count = dt__lower_node(ctx, node->inputs[1])->sizes[axis];
+  return follow(ctx, node, &start) &&
+         dt__sym_known_true(env, dt__sym_le(env, dt__sym_add(env, start, count), extent));
 }
 
 // The index in x of the element that `at` speaks of: an index of the gather's result, or of the
@@ -294,38 +315,69 @@ dt_status_t dt__lower_revision(dt_lowering_t *ctx, dt_node_id_t id, const dt_low
   return NULL;
 }
 
-// The updates are one row along the axis, and as long as the operand along every other dim.
-static bool is_row(const dt_lowering_t *ctx, const dt_node_t *node) {
+// Rows of the operand, whole, that follow one another along the axis.
+typedef struct rows_t {
+  bool known;     // the first is number `start`, an expression of loops of other dims and of sizes
+  dt_sym_t start; // else there is one, and its place is read
+  dt_sym_t count;
+} rows_t;
+
+// As long as the operand along every dim but the axis.
+static bool are_whole(const dt_lowering_t *ctx, const dt_node_t *node) {
   const dt_node_t *x = dt__lower_node(ctx, node->inputs[0]);
   const dt_node_t *updates = dt__lower_node(ctx, node->inputs[2]);
-  dt_sym_t one = dt__sym_const(ctx->env, 1);
-  for (uint32_t d = 0; by_element(node) && d < x->rank; d++) {
-    dt_sym_t size = (int32_t)d == node->attrs->axes[0] ? one : x->sizes[d];
-    if (!dt__sym_known_eq(ctx->env, updates->sizes[d], size))
+  for (uint32_t d = 0; by_element(node) && d < x->rank; d++)
+    if ((int32_t)d != node->attrs->axes[0] &&
+        !dt__sym_known_eq(ctx->env, updates->sizes[d], x->sizes[d]))
       return false;
-  }
   return by_element(node);
 }
 
-// A map, which can be inlined: each element is the row's where its index is the row's place. So
-// who reads the value reads the operand where it lies, and the row.
-static dt_status_t choose_row(dt_lowering_t *ctx, dt_node_id_t id) {
+static bool find_rows(const dt_lowering_t *ctx, const dt_node_t *node, rows_t *out) {
+  if (!are_whole(ctx, node))
+    return false;
+  uint32_t axis = (uint32_t)node->attrs->axes[0];
+  *out = (rows_t){.count = dt__lower_node(ctx, node->inputs[2])->sizes[axis]};
+  if (dt__sym_known_eq(ctx->env, out->count, dt__sym_const(ctx->env, 1)))
+    return true;
+  out->known = true;
+  return are_inside(ctx, node) && follow(ctx, node, &out->start);
+}
+
+// Whether row `at` of the operand is one of the rows; `row` receives which.
+static dt_status_t is_row(places_t *p, const rows_t *rows, dt_sym_t at, dt_sym_t *row,
+                          uint32_t axis) {
+  dt_lowering_t *ctx = p->ctx;
+  dt_symenv_t *env = ctx->env;
+  dt_inst_t here = {.kind = DT_INST_INDEX, .dtype = DT_I64, .sym = at};
+  dt_inst_t same = {.kind = DT_INST_SCALAR, .dtype = DT_BOOL, .op = DT_SCALAR_eq};
+  row[axis] = dt__sym_const(env, 0);
+  if (!rows->known) {
+    DT_TRY(dt__stage_add(ctx->program, p->stage, &here, &same.args[0]));
+    DT_TRY(read_place(p, row, &same.args[1]));
+    return dt__stage_add(ctx->program, p->stage, &same, &p->found);
+  }
+  dt_sym_t end = dt__sym_add(env, rows->start, rows->count);
+  row[axis] = dt__sym_sub(env, at, rows->start);
+  here.dtype = DT_BOOL;
+  here.sym = dt__sym_and(env, dt__sym_le(env, rows->start, at), dt__sym_lt(env, at, end));
+  return dt__stage_add(ctx->program, p->stage, &here, &p->found);
+}
+
+// A map, which can be inlined: each element is that of a row or of the operand. So who reads the
+// value reads the operand where it lies, and the rows.
+static dt_status_t choose_rows(dt_lowering_t *ctx, dt_node_id_t id, const rows_t *rows) {
   const dt_node_t *node = dt__lower_node(ctx, id);
   uint32_t axis = (uint32_t)node->attrs->axes[0], fill = 0, value = 0;
   dt_kernel_t kernel;
   dt_stage_t stage = {0};
   dt_buffer_id_t buffer;
   dt_sym_t at[DT_MAX_RANK], row[DT_MAX_RANK];
-  dt_inst_t here = {.kind = DT_INST_INDEX, .dtype = DT_I64};
-  dt_inst_t same = {.kind = DT_INST_SCALAR, .dtype = DT_BOOL, .op = DT_SCALAR_eq};
   places_t p = {.ctx = ctx, .node = node, .stage = &stage, .kept = ctx->places[id.id - 1]};
   DT_TRY(dt__lower_begin(ctx, id, DT_OPEN_SQUEEZED, &kernel, at));
   for (uint32_t d = 0; d < node->rank; d++)
-    row[d] = d == axis ? dt__sym_const(ctx->env, 0) : at[d];
-  here.sym = at[axis];
-  DT_TRY(dt__stage_add(ctx->program, &stage, &here, &same.args[0]));
-  DT_TRY(read_place(&p, row, &same.args[1]));
-  DT_TRY(dt__stage_add(ctx->program, &stage, &same, &p.found));
+    row[d] = at[d];
+  DT_TRY(is_row(&p, rows, at[axis], row, axis));
   DT_TRY(dt__lower_read(ctx, &stage, node->inputs[0], at, DT_NO_INST, DT_NO_INST, &fill));
   DT_TRY(dt__lower_read(ctx, &stage, node->inputs[2], row, p.found, fill, &value));
   DT_TRY(dt__lower_result(ctx, id, &buffer));
@@ -334,10 +386,11 @@ static dt_status_t choose_row(dt_lowering_t *ctx, dt_node_id_t id) {
 
 dt_status_t dt__lower_scatter(dt_lowering_t *ctx, dt_node_id_t id) {
   dt_buffer_id_t buffer;
+  rows_t rows;
   if (ctx->commits[id.id - 1] && !are_inside(ctx, dt__lower_node(ctx, id)))
     DT_TRY(keep_places(ctx, id));
-  if (ctx->commits[id.id - 1] && is_row(ctx, dt__lower_node(ctx, id)))
-    return choose_row(ctx, id);
+  if (ctx->commits[id.id - 1] && find_rows(ctx, dt__lower_node(ctx, id), &rows))
+    return choose_rows(ctx, id, &rows);
   DT_TRY(dt__lower_temp(ctx, id, &buffer));
   DT_TRY(dt__lower_copy(ctx, dt__lower_node(ctx, id)->inputs[0], buffer));
   DT_TRY(dt__lower_from_buffer(ctx, id, buffer));

@@ -50,8 +50,8 @@ dt_status_t dt__lower_overlap(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
 dt_status_t dt__lower_control(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
 // Makes the tables by node, for ctx->graph.
 dt_status_t dt__lower_tables(dt_lowering_t *ctx) DT_MUST_USE;
-// The kernel that writes the updates of scatter `id` to where its value is read as `whole`. `source`
-// is a buffer with the updates alone; none: they are read as the graph says.
+// The kernel that writes the updates of scatter `id` to where its value is read as `whole`.
+// `source` is a buffer with the updates alone; none: they are read as the graph says.
 dt_status_t dt__lower_revision(dt_lowering_t *ctx, dt_node_id_t id, const dt_lowered_t *whole,
                                dt_buffer_id_t source) DT_MUST_USE;
 // Updates of arguments: which scatters they may consist of, before any node is lowered, and the

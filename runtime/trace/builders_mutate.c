@@ -156,6 +156,20 @@ static dt_value_t numbers(dt_trace_t *trace, dt_sym_t n) {
   return trace->status ? none_value : dt__trace_add(trace, DT_OP_iota, NULL, 0, &attrs);
 }
 
+// A slice without elements may begin anywhere. One that ends inside, as nearly all do, is written
+// without checks and read beside what it is of: a guard says so where nothing else does.
+static void ask_inside(dt_trace_t *trace, const dt_attrs_t *slice, dt_sym_t size) {
+  dt_sym_t end = dt__sym_add(trace->env, slice->syms[0], slice->syms[1]);
+  dt_sym_t inside = dt__trace_made(trace, dt__sym_le(trace->env, end, size));
+  dt_origin_t origin = trace->origin;
+  if (slice->ints[0] != 1 || dt__sym_known_true(trace->env, inside))
+    return;
+  inside = dt__trace_told(trace, inside);
+  if (!trace->status)
+    (void)(dt_sym_guard_or)(trace, inside, false);
+  trace->origin = origin;
+}
+
 // `slice`, which cuts one axis of x alone, written with `value`.
 static dt_value_t write_slice(dt_trace_t *trace, const dt_node_t *slice, dt_value_t x,
                               dt_value_t value) {
@@ -169,6 +183,8 @@ static dt_value_t write_slice(dt_trace_t *trace, const dt_node_t *slice, dt_valu
   attrs.ints[0] = slice->attrs->ints[axis];
   dt_sym_t size = dt__graph_node(trace->graph, slice->inputs[0])->sizes[axis];
   dt_value_t at = numbers(trace, size);
+  if (!trace->status)
+    ask_inside(trace, &attrs, size);
   if (trace->status)
     return none_value;
   at = dt__trace_add(trace, DT_OP_slice, &at, 1, &attrs);

@@ -180,6 +180,18 @@ PROGRAM(put) {
   out[0] = two;
   return NULL;
 }
+// Rows one after another, as many as the call says, and heads that share them.
+PROGRAM(rows_shared) {
+  (void)closure;
+  dt_sym_t n = dt_int_value(t, in[P]), two = num(t, 2), heads[] = {two, n, num(t, WIDTH)};
+  dt_value_t from = dt_slice(t, in[Y], 0, num(t, 1), n, 1);
+  (void)dt_update_view(t, dt_slice(t, in[X], 0, n, n, 1), dt_neg(t, from));
+  dt_sym_t all[] = {two, dt_dim(t, in[X], 0), num(t, WIDTH)};
+  dt_value_t shared = dt_expand(t, dt_unsqueeze(t, in[X], 0), 3, all);
+  dt_value_t q = dt_expand(t, dt_unsqueeze(t, from, 0), 3, heads);
+  out[0] = dt_matmul(t, q, dt_transpose(t, shared, 1, 2));
+  return NULL;
+}
 // No argument: a new value of what the view is of.
 PROGRAM(of_value) {
   (void)closure;
@@ -216,6 +228,7 @@ static const struct {
                 {"rows_twice", rows_twice},
                 {"exchange", exchange},
                 {"shift", shift},
+                {"rows_shared", rows_shared},
                 {"put", put},
                 {"of_value", of_value},
                 {"nothing", nothing}};
