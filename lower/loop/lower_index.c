@@ -81,8 +81,8 @@ static bool by_element(const dt_node_t *node) {
   return node->op == DT_OP_gather_elements || node->op == DT_OP_scatter_elements;
 }
 
-// The indices are start, start + 1, … along the axis, whatever the others are, and are computed from
-// sizes alone.
+// The indices are start, start + 1, … along the axis, whatever the others are, and are computed
+// from sizes alone.
 static bool follow(const dt_lowering_t *ctx, const dt_node_t *node, dt_sym_t *start) {
   const dt_lowered_t *indices = &ctx->values[node->inputs[1].id - 1];
   dt_sym_t var = indices->places[node->attrs->axes[0]], zero = dt__sym_const(ctx->env, 0);
