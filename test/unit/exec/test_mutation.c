@@ -7,9 +7,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#ifdef __unix__
-#include <sys/mman.h>
-#endif
 
 #define ROWS 6
 #define WIDTH 8
@@ -256,12 +253,14 @@ static dt_function_t *function_at(dt_runtime_t *runtime, const char *name, dt_pr
 typedef struct layout_t {
   const char *name;
   int64_t first, strides[2];
+  bool shared; // y is x
 } layout_t;
-static const layout_t layouts[] = {{"contiguous", 0, {WIDTH, 1}},
-                                   {"with gaps", 5, {WIDTH + 3, 1}},
-                                   {"columns", 0, {1, ROWS}},
-                                   {"every other", 1, {3 * WIDTH, 2}},
-                                   {"backwards", 120, {-2 * WIDTH, -1}}};
+static const layout_t layouts[] = {{"contiguous", 0, {WIDTH, 1}, false},
+                                   {"with gaps", 5, {WIDTH + 3, 1}, false},
+                                   {"columns", 0, {1, ROWS}, false},
+                                   {"every other", 1, {3 * WIDTH, 2}, false},
+                                   {"backwards", 120, {-2 * WIDTH, -1}, false},
+                                   {"shared", 0, {WIDTH + 1, 1}, true}};
 #define N_LAYOUTS (sizeof(layouts) / sizeof(layouts[0]))
 
 typedef struct arguments_t {
@@ -277,7 +276,8 @@ static void fill(arguments_t *args, const layout_t *layout, int64_t at) {
     args->y[k] = (float)(k % 23) / 22 + 0.25f;
   }
   args->in[X] = tensor_over(DT_F32, 2, sizes, layout->strides, args->x + layout->first);
-  args->in[Y] = tensor_over(DT_F32, 2, sizes, layout->strides, args->y + layout->first);
+  args->in[Y] = tensor_over(DT_F32, 2, sizes, layout->strides,
+                            (layout->shared ? args->x : args->y) + layout->first);
   args->in[ROW] = tensor_f32(&rng, 2, row);
   args->in[AT] = tensor_integer(at);
   args->in[P] = tensor_integer(2);
@@ -329,6 +329,56 @@ static void test_cpu(void **state) {
     dt_function_release(compiled);
     dt_function_release(evaluated);
   }
+  fixture_end(&on);
+}
+
+// ---- Other dtypes ---------------------------------------------------------------------------------
+PROGRAM(append_any) {
+  (void)closure;
+  dt_update(t, in[0], dt_update_slice(t, in[0], in[1], in[2], 0, DT_UPDATE_CHECKED));
+  (void)dt_update_view(t, dt_slice(t, in[0], 1, num(t, 1), num(t, 1), 1),
+                       dt_slice(t, in[0], 1, num(t, 0), num(t, 1), 1));
+  out[0] = dt_reshape(t, in[0], 1, (dt_sym_t[]){dt_sym_mul(t, dt_dim(t, in[0], 0), num(t, 3))});
+  return NULL;
+}
+
+static void check_dtype(fixture_t *on, dt_dtype_t dtype) {
+  static const dt_dim_decl_t x[] = {{.name = "rows"}, {.is_static = true, .value = 3}},
+                             row[] = {{.is_static = true, .value = 1},
+                                      {.is_static = true, .value = 3}};
+  const dt_input_decl_t inputs[] = {{.name = "x", .dtype = dtype, .rank = 2, .dims = x},
+                                    {.name = "row", .dtype = dtype, .rank = 2, .dims = row},
+                                    {.name = "at", .dtype = DT_I64}};
+  dt_function_options_t options = options_of(3, inputs);
+  dt_function_t *function = function_of(on, append_any, NULL, &options);
+  size_t size = dt_dtype_size(dtype);
+  unsigned char want[15 * 8] = {0}, got[15 * 8] = {0}, given[3 * 8] = {0};
+  for (size_t k = 0; k < 15 * size; k++)
+    want[k] = got[k] = (unsigned char)(dtype == DT_BOOL ? k % 3 == 0 : k % 61);
+  for (size_t k = 0; k < 3 * size; k++)
+    given[k] = (unsigned char)(dtype == DT_BOOL ? k % 2 : 60 - k);
+  memcpy(want + 6 * size, given, 3 * size);
+  for (size_t i = 0; i < 5; i++)
+    memcpy(want + (3 * i + 1) * size, want + 3 * i * size, size);
+  dt_tensor_t *in[] = {tensor_over(dtype, 2, SIZES(5, 3), NULL, got),
+                       tensor_over(dtype, 2, SIZES(1, 3), NULL, given), tensor_integer(-3)};
+  dt_tensor_t *out = NULL;
+  expect_code(dt_call(on->session, function, in, 3, &out, 1, NULL), DT_E_RANGE);
+  dt_tensor_release(in[2]);
+  in[2] = tensor_integer(2);
+  expect_ok(dt_call(on->session, function, in, 3, &out, 1, NULL));
+  assert_memory_equal(got, want, 15 * size);
+  assert_memory_equal(dt_tensor_data(out), want, 15 * size);
+  RELEASE(in[0], in[1], in[2], out);
+  dt_function_release(function);
+}
+
+static void test_dtypes(void **state) {
+  (void)state;
+  static const dt_dtype_t dtypes[] = {DT_F16, DT_BF16, DT_F64, DT_I8, DT_I32, DT_U64, DT_BOOL};
+  fixture_t on = fixture_on(DT_CPU, 1);
+  for (size_t k = 0; k < sizeof(dtypes) / sizeof(dtypes[0]); k++)
+    check_dtype(&on, dtypes[k]);
   fixture_end(&on);
 }
 
@@ -566,85 +616,5 @@ static void test_outside(void **state) {
   fixture_end(&on);
 }
 
-// ---- What is written ------------------------------------------------------------------------------
-#ifdef __unix__
-// Caches whose rows are pages, of which only one may be written: a call that stored anything else
-// would end the test.
-#define PAGE 4096
-#define MANY 4096
-#define FLOATS (PAGE / (int64_t)sizeof(float))
-
-PROGRAM(decode) {
-  (void)closure;
-  dt_value_t k = dt_mul(t, in[ROW], dt_scalar(t, DT_F32, 0.5)), v = dt_neg(t, in[ROW]);
-  dt_update(t, in[X], dt_update_slice(t, in[X], k, in[AT], 0, DT_UPDATE_CHECKED));
-  (void)dt_update_view(t, row_of(t, in[Y], dt_int_value(t, in[P])), v);
-  dt_value_t scores = dt_matmul(t, in[ROW], dt_transpose(t, in[X], 0, 1));
-  out[0] = dt_matmul(t, dt_softmax(t, scores, 1), in[Y]);
-  return NULL;
-}
-
-// Nor may a call take the memory of a cache, to copy it there.
-static dt_function_t *decoder(fixture_t *on) {
-  static const dt_dim_decl_t cache[] = {{.name = "rows"}, {.name = "width"}},
-                             row[] = {{.is_static = true, .value = 1}, {.name = "width"}};
-  static const dt_input_decl_t inputs[N_IN] = {
-      {.name = "keys", .dtype = DT_F32, .rank = 2, .dims = cache},
-      {.name = "values", .dtype = DT_F32, .rank = 2, .dims = cache},
-      {.name = "row", .dtype = DT_F32, .rank = 2, .dims = row},
-      {.name = "at", .dtype = DT_I64},
-      {.name = "p", .dtype = DT_I64, .kind = DT_INPUT_INTEGER}};
-  dt_function_options_t options = options_of(N_IN, inputs);
-  options.max_call_bytes = 64 * PAGE;
-  return function_of(on, decode, NULL, &options);
-}
-
-static float *cache_memory(void) {
-  float *memory =
-      mmap(NULL, (size_t)MANY * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  assert_true(memory != MAP_FAILED);
-  for (int64_t k = 0; k < MANY * FLOATS; k++)
-    memory[k] = (float)(k % 251) / 1024;
-  return memory;
-}
-
-// All but the page of one row can only be read.
-static void guard(float *memory, int64_t row) {
-  assert_int_equal(mprotect(memory, (size_t)MANY * PAGE, PROT_READ), 0);
-  assert_int_equal(mprotect(memory + row * FLOATS, PAGE, PROT_READ | PROT_WRITE), 0);
-}
-
-static void test_rows_written(void **state) {
-  (void)state;
-  static const int64_t sizes[] = {MANY, FLOATS}, row[] = {1, FLOATS};
-  fixture_t on = fixture_on(DT_CPU, 2);
-  dt_function_t *compiled = decoder(&on);
-  float *keys = cache_memory(), *values = cache_memory();
-  dt_tensor_t *in[N_IN] = {tensor_over(DT_F32, 2, sizes, NULL, keys),
-                           tensor_over(DT_F32, 2, sizes, NULL, values),
-                           tensor_f32(&on.rng, 2, row)};
-  const float *given = dt_tensor_data(in[ROW]);
-  for (int64_t at = 0; at < MANY; at += MANY / 2 - 1) {
-    dt_tensor_t *out = NULL;
-    int64_t p = (at + 7) % MANY;
-    in[AT] = tensor_integer(at);
-    in[P] = tensor_integer(p);
-    guard(keys, at);
-    guard(values, p);
-    expect_ok(dt_call(on.session, compiled, in, N_IN, &out, 1, NULL));
-    for (int64_t j = 0; j < FLOATS; j++) {
-      assert_true(keys[at * FLOATS + j] == given[j] * 0.5f);
-      assert_true(values[p * FLOATS + j] == -given[j]);
-    }
-    RELEASE(out, in[AT], in[P]);
-  }
-  munmap(keys, (size_t)MANY * PAGE);
-  munmap(values, (size_t)MANY * PAGE);
-  release_tensors(in, ROW + 1);
-  dt_function_release(compiled);
-  fixture_end(&on);
-}
-#endif
-
-RUN_TESTS(TEST(test_cpu), TEST(test_by_hand), TEST(test_cuda), TEST(test_refused),
-          TEST(test_outside), TEST(test_rows_written))
+RUN_TESTS(TEST(test_cpu), TEST(test_dtypes), TEST(test_by_hand), TEST(test_cuda),
+          TEST(test_refused), TEST(test_outside))
