@@ -166,7 +166,7 @@ static bool checks_other(const dt_kernel_t *kernel, uint32_t check) {
   for (uint32_t s = 0; s < kernel->stages.len; s++)
     for (uint32_t i = 0; i < kernel->stages.items[s].insts.len; i++) {
       const dt_inst_t *inst = &kernel->stages.items[s].insts.items[i];
-      if (inst->kind == DT_INST_BIND && inst->check != check)
+      if (dt__inst_checks(inst) && inst->check != check)
         return true;
     }
   return false;

@@ -13,6 +13,7 @@
 // kernels` (bench/bench_kernels.c) what they bring.
 #define MAX_BODY 400  // instructions a stage may grow to, of which tests of indices count as TEST
 #define TEST 8        // lanes, masks and ranges: code generation is long over chains of them
+#define CHOICE_COST 4 // of what decides between two elements, and makes one
 #define SCALAR_COST 4 // of what is better done in lanes, in a kernel of its own
 
 typedef struct inline_ctx_t {
@@ -139,8 +140,23 @@ static bool invert(const inline_ctx_t *ctx, const dt_kernel_t *producer, const d
   return true;
 }
 
+// One of two elements in memory is taken: a row of a cache is new, the others are old. The copy
+// that this saves is as long as the cache.
+static bool chooses(const dt_stage_t *body, uint32_t full) {
+  const dt_inst_t *made = &body->insts.items[body->stores.items[0].value];
+  uint32_t other = DT_NO_INST;
+  if (made->kind == DT_INST_LOAD && made->mask != DT_NO_INST)
+    other = made->args[0];
+  if (made->kind == DT_INST_SCALAR && made->op == DT_SCALAR_where && full <= 1)
+    other = made->args[2]; // what makes the row of few elements is done here, too
+  return other != DT_NO_INST && body->insts.items[other].kind == DT_INST_LOAD;
+}
+
 // So little is done to what lies in memory anyway that every user may do it again.
-static bool is_trifle(const inline_ctx_t *ctx, const dt_stage_t *body, uint32_t cost) {
+static bool is_trifle(const inline_ctx_t *ctx, const dt_stage_t *body, uint32_t cost,
+                      uint32_t full) {
+  if (cost <= CHOICE_COST && chooses(body, full))
+    return true;
   if (dt__stage_loads(body) > 1 || cost > ctx->repeated_cost)
     return false;
   for (uint32_t i = 0; cost > 1 && i < body->insts.len; i++) {
@@ -166,7 +182,7 @@ static const char *refusal(const inline_ctx_t *ctx, const dt_stage_t *into,
   uint32_t cost = dt__stage_cost(body), full = full_loads(program, producer);
   if (overlapping(ctx, load, buffer->rank) && tests_indices(body))
     return "windows would ask for the padding again and again";
-  if (is_trifle(ctx, body, cost))
+  if (is_trifle(ctx, body, cost, full))
     return NULL;
   if (cost > SCALAR_COST && ctx->in_order)
     return "its user's loops run in order";

@@ -20,8 +20,8 @@ static void mark_reduction(bool *live, bool *kept, const dt_stage_t *stage, uint
   mark(live, stage->reductions.items[reduction].index);
 }
 
-// What stores, binds and the reductions already kept need; a running value that is needed keeps its
-// reduction.
+// What stores, checks and the reductions already kept need; a running value that is needed keeps
+// its reduction.
 // One that reads what the iteration before left keeps its reduction, too, whose value stands behind
 // it: then the walk begins again.
 static bool mark_needed(const dt_stage_t *stage, const dt_inst_t *inst, bool *live, bool *kept) {
@@ -50,7 +50,7 @@ static void find_live(const dt_stage_t *stage, bool *live, bool *kept) {
   for (bool again = true; again;) {
     again = false;
     for (uint32_t k = stage->insts.len; k-- > 0;) {
-      if (stage->insts.items[k].kind == DT_INST_BIND)
+      if (dt__inst_checks(&stage->insts.items[k]))
         live[k] = true;
       if (live[k])
         again = mark_needed(stage, &stage->insts.items[k], live, kept) || again;
@@ -110,7 +110,7 @@ static bool stage_is_idle(const dt_stage_t *stage) {
   if (stage->stores.len || stage->reductions.len)
     return false;
   for (uint32_t k = 0; k < stage->insts.len; k++)
-    if (stage->insts.items[k].kind == DT_INST_BIND)
+    if (dt__inst_checks(&stage->insts.items[k]))
       return false;
   return true;
 }

@@ -28,7 +28,7 @@ PAGES = ROOT / "docs" / "api"
 EXCEPTIONS = ROOT / "test" / "lint" / "apidoc.txt"
 # In the order in which a reader meets them; headers that are not named come last.
 ORDER = ["ductile", "base", "tensor", "runtime", "function", "session", "trace", "trace_types", "trace_index",
-         "trace_windows", "trace_scan", "random", "trace_lines", "explain", "device", "graphs", "ir", "onnx",
+         "trace_mutate", "trace_windows", "trace_scan", "random", "trace_lines", "explain", "device", "graphs", "ir", "onnx",
          "safetensors", "pass", "pattern", "op", "accessor", "experimental"]
 TAG = re.compile(r"\[(?:any|external|main thread)\b[^\]]*\]")
 SECTION = re.compile(r"// -{4,} (.*?) -{4,}$")

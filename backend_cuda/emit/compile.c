@@ -112,7 +112,7 @@ static bool kernel_checks(const dt_kernel_t *kernel) {
   for (uint32_t s = 0; s < kernel->stages.len; s++) {
     const dt_stage_t *stage = &kernel->stages.items[s];
     for (uint32_t i = 0; i < stage->insts.len; i++)
-      if (stage->insts.items[i].kind == DT_INST_BIND || stage->insts.items[i].kind == DT_INST_SOUND)
+      if (dt__inst_checks(&stage->insts.items[i]) || stage->insts.items[i].kind == DT_INST_SOUND)
         return true;
   }
   return false;

@@ -503,6 +503,8 @@ static dt_lanes_t value_bind(dt_body_t *k, const dt_inst_t *inst, uint32_t id) {
     LLVMValueRef inside = LLVMBuildICmp(m->b, LLVMIntULT, value, extent, "");
     out.v[c] = and_mask(k, inside, wanted);
     bound.v[c] = LLVMBuildSelect(m->b, out.v[c], value, zero, "");
+    if (!dt__inst_checks(inst))
+      continue;
     LLVMValueRef bad = and_mask(k, LLVMBuildNot(m->b, inside, ""), wanted);
     if (out.varying && k->masks[c])
       bad = LLVMBuildAnd(m->b, bad, k->masks[c], "");

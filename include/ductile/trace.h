@@ -14,6 +14,7 @@
 #include "ductile/random.h"
 #include "ductile/tensor.h"
 #include "ductile/trace_index.h"
+#include "ductile/trace_mutate.h"
 #include "ductile/trace_scan.h"
 #include "ductile/trace_windows.h"
 
@@ -140,9 +141,11 @@ DT_API void dt_while(dt_trace_t *trace, dt_branch_fn_t cond_fn, dt_branch_fn_t b
 // Each call writes `value` into the memory of tensor input `input`, a value of in[], once every
 // read of that memory is done. `value` has the input's dtype and sizes. After dt_update, `input`
 // reads as `value`, and so does every input that is the same memory in the call being traced.
-// Values made from `input` before keep their contents. An input may be updated once. In its memory
-// no two indices may be one element, and no other input may overlap it, except as the same
-// elements: DT_E_ARGUMENT.
+// Values made from `input` before keep their contents. Updated again, it reads as the newest value,
+// which alone is written. A value that is `input` with some elements replaced (dt_update_slice,
+// dt_scatter_nd, dt_update_view, …) writes these elements alone. In the memory of `input` no two
+// indices may be one element, and no other input may overlap it, except as the same elements:
+// DT_E_ARGUMENT.
 DT_API void dt_update(dt_trace_t *trace, dt_value_t input, dt_value_t value);
 
 // ---- Leaves -------------------------------------------------------------------------------------

@@ -207,7 +207,7 @@ dt_status_t dt__graph_add_output(dt_graph_t *graph, dt_node_id_t value) DT_MUST_
 // The next captured integer; the name is copied.
 dt_status_t dt__graph_add_capture(dt_graph_t *graph, const dt_graph_capture_t *capture) DT_MUST_USE;
 // A value of the input's dtype and rank, whose sizes are the input's at each call (the caller sees
-// to that); an input is updated once.
+// to that); an input is in one of them at most.
 dt_status_t dt__graph_add_update(dt_graph_t *graph, const dt_graph_update_t *update) DT_MUST_USE;
 
 // A `cond`, `switch`, `while` or `associative_scan` over bodies that are complete. `inputs`: the

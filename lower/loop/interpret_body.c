@@ -112,7 +112,7 @@ static dt_status_t bind(dt_interp_t *in, const dt_inst_t *inst, dt_scalar_t *out
   bool inside = wanted && at >= 0 && at < extent;
   if (dt__sym_is_symbol(in->program->env, inst->sym, &symbol))
     in->values[symbol] = inside ? at : 0;
-  if (wanted && !inside && !in->failed_check) {
+  if (wanted && !inside && dt__inst_checks(inst) && !in->failed_check) {
     in->failed_check = inst->check + 1;
     in->failed_value = in->insts[inst->args[0]].i;
     in->failed_extent = extent;

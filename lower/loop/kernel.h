@@ -61,7 +61,9 @@ typedef enum dt_inst_kind_t {
   DT_INST_BIND,   // binds the DATA symbol `sym` to integer args[0], plus `extent` if negative; the
                   // result (BOOL) says 0 <= sym < extent. Where it is false the failure `check` is
                   // recorded, sym is 0, and loads that use it must be masked by this result. Where
-                  // `mask` is false the result is false and sym is 0, but nothing is recorded.
+                  // `mask` is false the result is false and sym is 0, but nothing is recorded. Nor
+                  // is it where `check` is DT_NO_CHECK: the value is a place that another kernel
+                  // has checked and kept.
   DT_INST_SOUND,  // no BIND of an earlier kernel has recorded a failure in this call (BOOL)
   DT_INST_BITS,   // the bits of args[0] as `dtype`, of the same width; neither is BOOL
   DT_INST_WHOLE,  // of a call of a user's op: the next operand, all of `buffer`; or, without a
@@ -70,6 +72,7 @@ typedef enum dt_inst_kind_t {
 
 // An instruction; its id is its position in the stage's body, args are ids of earlier ones.
 #define DT_NO_INST UINT32_MAX
+#define DT_NO_CHECK UINT32_MAX
 typedef struct dt_inst_t {
   dt_inst_kind_t kind;
   dt_dtype_t dtype; // of the result
@@ -78,7 +81,7 @@ typedef struct dt_inst_t {
   uint32_t mask;    // LOAD, BIND: a BOOL instruction, or DT_NO_INST
   uint32_t row;     // ROW, RUNNING, PRIOR
   bool inclusive;   // SEARCH
-  uint32_t check;   // BIND: index into the program's checks
+  uint32_t check;   // BIND: index into the program's checks, or DT_NO_CHECK
   dt_buffer_id_t buffer;
   const dt_sym_t *index; // LOAD: one expression a dim of the buffer
   dt_sym_t sym;          // INDEX, BIND
@@ -87,8 +90,9 @@ typedef struct dt_inst_t {
 } dt_inst_t;
 
 // Stores to an INPUT buffer (an argument that the call updates) are made by the last kernels only,
-// which read no argument, bind nothing and are fused with nothing: once the first of them has begun
-// the call cannot fail.
+// which read no argument, check nothing and are fused with nothing: once the first of them has
+// begun the call cannot fail. Where the new value is the argument with some elements replaced, they
+// revise it, and write these elements alone.
 typedef struct dt_store_t {
   dt_buffer_id_t buffer;
   const dt_sym_t *index; // one a dim; over all iterations of all kernels no two are equal (but of
@@ -98,11 +102,12 @@ typedef struct dt_store_t {
   uint32_t mask;         // a BOOL instruction: where it is false nothing is stored; or DT_NO_INST.
                          // An index may use DATA symbols (a scatter): its lowering then promises
                          // that no two are equal, and the mask implies that they are bound in range
-  bool revises; // writes over what earlier kernels stored, the whole buffer between them. Stores of
-                // different outer iterations are apart; those of one, which its inner loops make in
-                // order, may meet. The kernel may load what it writes, at the store's index, and
-                // has no other store. Until plans are made one kernel at most revises a buffer
-  bool whole;   // all of the buffer, by a call of a user's op, in an order of its own; index: zeros
+  // Writes over what earlier kernels stored, the whole buffer between them, or over an INPUT. Stores
+  // of different outer iterations are apart; those of one, which its inner loops make in order, may
+  // meet. The kernel may load what it writes, at the store's index, and has no other store. Until
+  // plans are made one kernel at most revises a buffer, but for INPUTs.
+  bool revises;
+  bool whole; // all of the buffer, by a call of a user's op, in an order of its own; index: zeros
 } dt_store_t;
 
 // The kinds of reductions and what each does: reductions.def.

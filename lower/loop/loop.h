@@ -144,6 +144,10 @@ dt_status_t dt__stage_add(dt_program_t *program, dt_stage_t *stage, const dt_ins
 // made on the way nothing is left. The environment is shared.
 dt_status_t dt__program_copy(dt_arena_t *arena, const dt_program_t *program,
                              dt_program_t **out) DT_MUST_USE;
+// The instruction is a BIND that records a failure.
+static inline bool dt__inst_checks(const dt_inst_t *inst) {
+  return inst->kind == DT_INST_BIND && inst->check != DT_NO_CHECK;
+}
 // The buffer that `inst` reads (LOAD, SEARCH, WHOLE), or none.
 static inline dt_buffer_id_t dt__inst_reads(const dt_inst_t *inst) {
   bool reads =
@@ -159,7 +163,7 @@ bool dt__kernel_updates(const dt_program_t *program, const dt_kernel_t *kernel);
 uint32_t dt__program_commit(const dt_program_t *program);
 // Devices: what the kernel with a SOUND stores, the gate of the kernels that update; or none.
 dt_buffer_id_t dt__program_commit_gate(const dt_program_t *program);
-// A kernel makes a check (BIND).
+// A kernel makes a check.
 bool dt__program_checks(const dt_program_t *program);
 // The kernel revises what earlier ones stored.
 bool dt__kernel_revises(const dt_kernel_t *kernel);

@@ -181,45 +181,6 @@ static dt_status_t lower_output(dt_lowering_t *ctx, uint32_t index) {
   return NULL;
 }
 
-// ---- Updates of arguments --------------------------------------------------------------------------
-// The value in a buffer of its own, so that the last kernel of all need not read what it writes.
-static dt_status_t update_source(dt_lowering_t *ctx, dt_node_id_t value, dt_buffer_id_t *out) {
-  *out = dt__lower_own_buffer(ctx, value);
-  if (out->id)
-    return NULL;
-  DT_TRY(dt__lower_temp(ctx, value, out));
-  return dt__lower_copy(ctx, value, *out);
-}
-
-static dt_status_t lower_update(dt_lowering_t *ctx, const dt_graph_update_t *update,
-                                dt_buffer_id_t source) {
-  dt_kernel_t kernel;
-  dt_stage_t stage = {0};
-  dt_sym_t at[DT_MAX_RANK];
-  uint32_t value = 0;
-  DT_TRY(dt__lower_begin(ctx, update->value, DT_OPEN_SQUEEZED, &kernel, at));
-  kernel.name = "update";
-  dt_inst_t load = {.kind = DT_INST_LOAD,
-                    .dtype = dt__program_buffer(ctx->program, source)->dtype,
-                    .mask = DT_NO_INST,
-                    .buffer = source,
-                    .index = at};
-  DT_TRY(dt__stage_add(ctx->program, &stage, &load, &value));
-  return dt__lower_end(ctx, &kernel, &stage, ctx->inputs[update->input], at, value);
-}
-
-static dt_status_t lower_updates(dt_lowering_t *ctx) {
-  uint32_t n = ctx->graph->updates.len;
-  dt_buffer_id_t *sources = DT_ARENA_ARRAY(ctx->arena, dt_buffer_id_t, n + 1);
-  if (!sources)
-    return DT_NO_MEMORY();
-  for (uint32_t k = 0; k < n; k++)
-    DT_TRY(update_source(ctx, ctx->graph->updates.items[k].value, &sources[k]));
-  for (uint32_t k = 0; k < n; k++)
-    DT_TRY(lower_update(ctx, &ctx->graph->updates.items[k], sources[k]));
-  return NULL;
-}
-
 // ---- The graph ------------------------------------------------------------------------------------
 static dt_status_t lower_inputs(dt_lowering_t *ctx) {
   for (uint32_t k = 0; k < ctx->graph->inputs.len; k++) {
@@ -254,7 +215,9 @@ dt_status_t dt__lower_tables(dt_lowering_t *ctx) {
   uint32_t n = ctx->graph->nodes.len;
   ctx->values = DT_ARENA_ARRAY(ctx->arena, dt_lowered_t, (size_t)n + 1);
   ctx->next_result = DT_ARENA_ARRAY(ctx->arena, uint32_t, (size_t)n + 1);
-  if (!ctx->values || !ctx->next_result)
+  ctx->commits = DT_ARENA_ARRAY(ctx->arena, bool, (size_t)n + 1);
+  ctx->places = DT_ARENA_ARRAY(ctx->arena, dt_buffer_id_t, (size_t)n + 1);
+  if (!ctx->values || !ctx->next_result || !ctx->commits || !ctx->places)
     return DT_NO_MEMORY();
   for (uint32_t k = n; k-- > 0;) {
     const dt_node_t *node = &ctx->graph->nodes.items[k];
@@ -282,11 +245,12 @@ dt_status_t dt__lower_graph(dt_arena_t *arena, dt_symenv_t *env, const dt_graph_
     return DT_NO_MEMORY();
   DT_TRY(dt__lower_tables(&ctx));
   DT_TRY(lower_inputs(&ctx));
+  dt__lower_find_commits(&ctx);
   for (uint32_t k = 1; k <= n; k++)
     DT_TRY(dt__lower_node_of(&ctx, (dt_node_id_t){k}));
   for (uint32_t k = 0; k < graph->outputs.len; k++)
     DT_TRY(lower_output(&ctx, k));
-  DT_TRY(lower_updates(&ctx));
+  DT_TRY(dt__lower_updates(&ctx));
   DT_TRY(dt__program_settle_regions(ctx.program));
   DT_TRY(dt__symenv_status(env));
   *out = ctx.program;

@@ -24,6 +24,8 @@ typedef struct dt_lowering_t {
                           // one of these of the next; 0: none
   dt_buffer_id_t *inputs; // by input
   dt_buffer_id_t *constants; // by constant; none until used
+  bool *commits;             // by node, [id - 1]: a scatter whose updates an argument may receive
+  dt_buffer_id_t *places;    // by node, [id - 1]: of these the places of the updates, checked
 } dt_lowering_t;
 
 typedef dt_status_t (*dt_lower_fn_t)(dt_lowering_t *ctx, dt_node_id_t id);
@@ -51,6 +53,14 @@ dt_status_t dt__lower_external(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
 dt_status_t dt__lower_associative_scan(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
 // Makes the tables by node, for ctx->graph.
 dt_status_t dt__lower_tables(dt_lowering_t *ctx) DT_MUST_USE;
+// The kernel that writes the updates of scatter `id` to where its value is read as `whole`.
+// `source` is a buffer with the updates alone; none: they are read as the graph says.
+dt_status_t dt__lower_revision(dt_lowering_t *ctx, dt_node_id_t id, const dt_lowered_t *whole,
+                               dt_buffer_id_t source) DT_MUST_USE;
+// Updates of arguments: which scatters they may consist of, before any node is lowered, and the
+// kernels that make them, after all else.
+void dt__lower_find_commits(dt_lowering_t *ctx);
+dt_status_t dt__lower_updates(dt_lowering_t *ctx) DT_MUST_USE;
 // Any node, by its lowering.
 dt_status_t dt__lower_node_of(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
 

@@ -103,8 +103,9 @@ static dt_status_t parse_bind(dt_loop_parser_t *p, dt_inst_t *inst) {
   DT_TRY(dt__sym_parse(p->env, p->scan, &inst->extent));
   DT_TRY(dt__scan_expect(p->scan, "of"));
   DT_TRY(dt__loop_parse_id(p, 'v', &inst->args[0]));
-  DT_TRY(dt__scan_expect(p->scan, "check"));
-  DT_TRY(dt__loop_parse_u32(p, &inst->check));
+  inst->check = DT_NO_CHECK;
+  if (dt__scan_accept_word(p->scan, "check"))
+    DT_TRY(dt__loop_parse_u32(p, &inst->check));
   if (dt__scan_accept_word(p->scan, "mask"))
     DT_TRY(dt__loop_parse_id(p, 'v', &inst->mask));
   if (p->exact) {

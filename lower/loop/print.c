@@ -159,7 +159,9 @@ static void print_bind(dt_loop_printer_t *printer, const dt_inst_t *inst) {
   }
   dt__text_put(printer->out, " < ");
   dt__print_expr(printer, inst->extent);
-  dt__text_printf(printer->out, " of v%u check %u", inst->args[0], inst->check);
+  dt__text_printf(printer->out, " of v%u", inst->args[0]);
+  if (inst->check != DT_NO_CHECK)
+    dt__text_printf(printer->out, " check %u", inst->check);
   if (inst->mask != DT_NO_INST)
     dt__text_printf(printer->out, " mask v%u", inst->mask);
 }

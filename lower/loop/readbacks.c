@@ -103,9 +103,17 @@ dt_buffer_id_t dt__program_commit_gate(const dt_program_t *program) {
   return (dt_buffer_id_t){0};
 }
 
+static bool makes_check(const dt_kernel_t *kernel) {
+  for (uint32_t s = 0; s < kernel->stages.len; s++)
+    for (uint32_t i = 0; i < kernel->stages.items[s].insts.len; i++)
+      if (dt__inst_checks(&kernel->stages.items[s].insts.items[i]))
+        return true;
+  return false;
+}
+
 bool dt__program_checks(const dt_program_t *program) {
   for (uint32_t k = 0; k < program->kernels.len; k++)
-    if (has_inst(&program->kernels.items[k], DT_INST_BIND))
+    if (makes_check(&program->kernels.items[k]))
       return true;
   return false;
 }

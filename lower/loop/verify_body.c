@@ -258,7 +258,7 @@ static dt_status_t verify_bind(dt_loop_verifier_t *v, const dt_inst_t *inst, uin
     return dt__loop_verify_fail(v, "v%u binds d%u again", at, symbol);
   if (inst->mask != DT_NO_INST && dtype_of(v, inst->mask) != DT_BOOL)
     return dt__loop_verify_fail(v, "v%u: its mask is no bool", at);
-  if (inst->check >= v->program->checks.len)
+  if (inst->check != DT_NO_CHECK && inst->check >= v->program->checks.len)
     return dt__loop_verify_fail(v, "v%u: check %u of %u", at, inst->check, v->program->checks.len);
   DT_TRY(dt__loop_verify_expr(v, inst->extent, "a bind's extent"));
   v->stamps[symbol] = v->stage_stamp;
@@ -378,12 +378,14 @@ static dt_status_t verify_fill(const dt_loop_verifier_t *v, const dt_store_t *st
   return NULL;
 }
 
-// Of a store that is one: what a kernel revises an earlier one wrote; it stores nothing else.
+// Of a store that is one: what a kernel revises an earlier one or the caller wrote; it stores
+// nothing else.
 static dt_status_t verify_revision(dt_loop_verifier_t *v, const dt_store_t *store) {
   uint32_t b = store->buffer.id - 1;
   if (!store->revises)
     return NULL;
-  if (!v->earlier_writer[b])
+  bool given = dt__program_buffer(v->program, store->buffer)->kind == DT_BUFFER_INPUT;
+  if (!v->earlier_writer[b] && !given)
     return dt__loop_verify_fail(v, "buffer %u is revised before a kernel wrote it",
                                 store->buffer.id);
   if (v->kernel->stages.len != 1 || v->stage->stores.len != 1 || v->stage->reductions.len)

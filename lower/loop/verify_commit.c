@@ -10,7 +10,7 @@ static dt_status_t verify_reads(const dt_loop_verifier_t *v, const dt_stage_t *s
   for (uint32_t i = 0; i < stage->insts.len; i++) {
     const dt_inst_t *inst = &stage->insts.items[i];
     dt_buffer_id_t read = dt__inst_reads(inst);
-    if (inst->kind == DT_INST_BIND)
+    if (dt__inst_checks(inst))
       return dt__loop_verify_fail(v, "it updates an argument and makes check %u", inst->check);
     if (read.id && dt__program_buffer(v->program, read)->kind == DT_BUFFER_INPUT)
       return dt__loop_verify_fail(v, "it updates an argument and reads buffer %u", read.id);
@@ -37,10 +37,13 @@ static dt_status_t verify_updates(const dt_loop_verifier_t *v) {
 }
 
 // ---- Gate -------------------------------------------------------------------------------------------
-static bool has_inst(const dt_kernel_t *kernel, dt_inst_kind_t kind) {
+static bool checks(const dt_inst_t *inst) { return dt__inst_checks(inst); }
+static bool asks(const dt_inst_t *inst) { return inst->kind == DT_INST_SOUND; }
+
+static bool has_inst(const dt_kernel_t *kernel, bool (*is)(const dt_inst_t *inst)) {
   for (uint32_t s = 0; s < kernel->stages.len; s++)
     for (uint32_t i = 0; i < kernel->stages.items[s].insts.len; i++)
-      if (kernel->stages.items[s].insts.items[i].kind == kind)
+      if (is(&kernel->stages.items[s].insts.items[i]))
         return true;
   return false;
 }
@@ -53,9 +56,9 @@ static dt_status_t verify_gate(dt_loop_verifier_t *v) {
   bool found = false;
   for (v->kernel_at = 0; v->kernel_at < program->kernels.len; v->kernel_at++) {
     v->kernel = &program->kernels.items[v->kernel_at];
-    if (found && (has_inst(v->kernel, DT_INST_BIND) || has_inst(v->kernel, DT_INST_SOUND)))
+    if (found && (has_inst(v->kernel, checks) || has_inst(v->kernel, asks)))
       return dt__loop_verify_fail(v, "it comes after the gate of updates and checks something");
-    found |= has_inst(v->kernel, DT_INST_SOUND);
+    found |= has_inst(v->kernel, asks);
     if (gate.id && dt__kernel_updates(program, v->kernel) && v->kernel->gate.id != gate.id)
       return dt__loop_verify_fail(v, "it updates an argument behind gate %u; expected %u",
                                   v->kernel->gate.id, gate.id);

@@ -20,8 +20,11 @@ typedef struct dt_trace_input_t {
   dt_value_t handle;  // what in[] holds
   dt_value_t current; // what reading it gives, once it is updated; 0: the handle
   dt_sym_t value;     // of an integer or boolean argument
-  bool updated;
 } dt_trace_input_t;
+// What an input was updated to once.
+typedef struct dt_trace_version_t {
+  dt_value_t value, input; // a node's, and the input's handle
+} dt_trace_version_t;
 
 // A given input of kind DT_INPUT_INTEGERS.
 typedef struct dt_trace_integers_t {
@@ -64,11 +67,12 @@ struct dt_trace {
   dt_status_t status;            // the first failure; owned
   dt_origin_t origin; // the builder at work and the user's line; strings live as long as `traced`
   bool lost_cond;     // an assumption could not be recorded: no memory
-  DT_VEC(dt_value_t) constant_values; // by index in traced->constants
-  DT_VEC(dt_trace_item_t) items;      // in the order they were read
-  DT_VEC(dt_trace_body_t) bodies;     // that have ended
-  DT_VEC(dt_trace_lift_t) lifts;      // constants made in them
-  uint32_t n_open;                    // bodies that are being traced
+  DT_VEC(dt_value_t) constant_values;  // by index in traced->constants
+  DT_VEC(dt_trace_item_t) items;       // in the order they were read
+  DT_VEC(dt_trace_version_t) versions; // of updated inputs, in order
+  DT_VEC(dt_trace_body_t) bodies;      // that have ended
+  DT_VEC(dt_trace_lift_t) lifts;       // constants made in them
+  uint32_t n_open;                     // bodies that are being traced
   dt_trace_pass_t pass;
   // Who sees what builders make (interpose.c); NULL: nobody. Builders that it calls are not seen.
   dt_value_t (*interposer)(dt_trace_t *trace, dt_value_t made, const struct dt_node_info_t *info,
@@ -197,6 +201,8 @@ void dt__trace_results(dt_trace_t *trace, dt_value_t control, uint32_t n, dt_val
 // Drops what was traced in bodies from the graph, which no node outside of them uses.
 dt_status_t dt__trace_drop_bodies(dt_trace_t *trace) DT_MUST_USE;
 
+// Updates the input; dt_update begins with it. (builders_update.c)
+void dt__trace_update(dt_trace_t *trace, dt_value_t input, dt_value_t value);
 // DT_E_ARGUMENT where an updated input overlaps another in part. (builders_update.c)
 dt_status_t dt__trace_check_updates(dt_trace_t *trace) DT_MUST_USE;
 

@@ -97,9 +97,6 @@ static bool find_input(dt_trace_t *trace, dt_value_t input, uint32_t *out) {
   else if (request->inputs[k].kind != DT_INPUT_TENSOR)
     DT_TRACE_FAIL(trace, DT_E_ARGUMENT, "%s is an integer; expected a tensor",
                   dt__input_label(request, k).text);
-  else if (trace->inputs[k].updated)
-    DT_TRACE_FAIL(trace, DT_E_ARGUMENT, "%s is updated already; an input is updated once",
-                  dt__input_label(request, k).text);
   else if (request->example && overlaps_itself(request->example[k]))
     DT_TRACE_FAIL(
         trace, DT_E_ARGUMENT,
@@ -146,9 +143,12 @@ static bool record(dt_trace_t *trace, uint32_t root, dt_value_t value) {
 }
 
 void dt_update(dt_trace_t *trace, dt_value_t input, dt_value_t value) {
+  if (dt__trace_begin(trace, "update"))
+    dt__trace_update(trace, input, value);
+}
+
+void dt__trace_update(dt_trace_t *trace, dt_value_t input, dt_value_t value) {
   uint32_t k = 0;
-  if (!dt__trace_begin(trace, "update"))
-    return;
   if (trace->n_open) {
     DT_TRACE_FAIL(
         trace, DT_E_STATE,
@@ -170,8 +170,10 @@ void dt_update(dt_trace_t *trace, dt_value_t input, dt_value_t value) {
       return;
     trace->inputs[j].current = value;
   }
-  trace->inputs[k].updated = true;
   trace->updates = true;
+  dt_trace_version_t version = {value, trace->inputs[k].handle};
+  if (!DT_VEC_PUSH(&trace->traced->arena, &trace->versions, version))
+    (void)dt__trace_take(trace, DT_NO_MEMORY());
   (void)record(trace, shared[k], value);
 }
 

@@ -188,6 +188,7 @@ static void test_canonical_data(void **state) {
       "store b3[d4] = v0 mask v3",
       "v2 = search i64 b2 of v0 v3 = bind d4: [0, 98] < s0 of v2 check 0 "
       "v4 = logical_and bool v1, v3 store b3[d4] = v0 mask v4",
+      "v2 = search i64 b2 of v0 v3 = bind d4: [0, 98] < s0 of v2 store b3[d4] = v0 mask v3",
       "v2 = search i64 b1 of v0 v3 = bind d4: [0, 98] < s0 of v2 check 0 "
       "store b3[d4] = v0 mask v3",
       "v2 = index i64 i2 v3 = running i64 r0 store b3[i2] = v3 reduce sum i64 r0 = v0",

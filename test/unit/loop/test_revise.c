@@ -173,4 +173,70 @@ static void test_no_such_buffer(void **state) {
   }
 }
 
-RUN_TESTS(TEST(test_in_order), TEST(test_rules), TEST(test_elements), TEST(test_no_such_buffer))
+// ---- Arguments --------------------------------------------------------------------------------------
+// Places are checked and kept before the argument is revised at them.
+static const char update[] = "program {\n"
+                             "symbol s0: [1, 99]\n"
+                             "buffer b1 = input 0 f32[s0] strides [1]\n"
+                             "buffer b2 = input 1 i64[4] strides [1]\n"
+                             "buffer b3 = temp i64[4]\n"
+                             "buffer b4 = output 0 i64[4]\n"
+                             "check 0 \"an index\" op \"scatter\"\n"
+                             "kernel \"places\" outer i1 < 4 {\n"
+                             "  stage {\n"
+                             "    v0 = load i64 b2[i1]\n"
+                             "    v1 = bind d2: [0, 98] < s0 of v0 check 0\n"
+                             "    v2 = index i64 d2\n"
+                             "    store b3[i1] = v2\n"
+                             "    store b4[i1] = v0\n"
+                             "  }\n"
+                             "}\n"
+                             "kernel \"update\" {\n"
+                             "  stage inner i3 < 4 {\n"
+                             "    v0 = load i64 b3[i3]\n"
+                             "    v1 = bind d4: [0, 98] < s0 of v0\n"
+                             "    v2 = index f32 i3\n"
+                             "    revise b1[d4] = v2 mask v1\n"
+                             "  }\n"
+                             "}\n"
+                             "outputs b4\n"
+                             "}\n";
+
+static void test_argument(void **state) {
+  (void)state;
+  static const float want[] = {3, 2, 2, 4, 1};
+  parsed_t p;
+  dt_text_t text;
+  float x[5] = {1, 2, 3, 4, 5};
+  int64_t at[4] = {0, -1, 2, 0}, told[4], symbols[1] = {5};
+  void *in[2] = {x, at}, *out[1] = {told};
+  parsed_init(&p, update);
+  dt__text_init(&text);
+  expect_ok(dt__program_verify(p.program));
+  dt__program_print(p.program, &text);
+  check_text(update, dt__text_str(&text));
+  expect_ok(dt__program_interpret(p.program, symbols, in, out));
+  assert_memory_equal(x, want, sizeof(x));
+  at[3] = 5; // nothing is written
+  x[0] = 9;
+  expect_told(dt__program_interpret(p.program, symbols, in, out), DT_E_RANGE, "an index");
+  assert_true(x[0] == 9);
+  dt__text_fini(&text);
+  parsed_fini(&p);
+}
+
+static void test_argument_checked(void **state) {
+  (void)state;
+  char text[sizeof(update) + 16];
+  const char *at = strstr(update, " of v0\n");
+  parsed_t p;
+  assert_non_null(at);
+  snprintf(text, sizeof(text), "%.*s of v0 check 0%s", (int)(at - update), update, at + 6);
+  parsed_init(&p, text);
+  expect_told(dt__program_verify(p.program), DT_E_INTERNAL,
+              "it updates an argument and makes check 0");
+  parsed_fini(&p);
+}
+
+RUN_TESTS(TEST(test_argument), TEST(test_argument_checked), TEST(test_in_order), TEST(test_rules),
+          TEST(test_elements), TEST(test_no_such_buffer))
