@@ -92,7 +92,8 @@ typedef struct side_t {
   double *times; // means of batches
 } side_t;
 
-// Sums alone; or BLOCKS of a product and a softmax, with a sum behind every second one of the first.
+// Sums alone; or BLOCKS of a product and a softmax, with a sum behind every second one of the
+// first.
 static dt_status_t program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
   const side_t *side = closure;
   dt_value_t x = in[0], w = side->w ? dt_constant(t, "w", side->w) : x;

@@ -102,10 +102,10 @@ typedef struct dt_store_t {
   uint32_t mask;         // a BOOL instruction: where it is false nothing is stored; or DT_NO_INST.
                          // An index may use DATA symbols (a scatter): its lowering then promises
                          // that no two are equal, and the mask implies that they are bound in range
-  // Writes over what earlier kernels stored, the whole buffer between them, or over an INPUT. Stores
-  // of different outer iterations are apart; those of one, which its inner loops make in order, may
-  // meet. The kernel may load what it writes, at the store's index, and has no other store. Until
-  // plans are made one kernel at most revises a buffer, but for INPUTs.
+  // Writes over what earlier kernels stored, the whole buffer between them, or over an INPUT.
+  // Stores of different outer iterations are apart; those of one, which its inner loops make in
+  // order, may meet. The kernel may load what it writes, at the store's index, and has no other
+  // store. Until plans are made one kernel at most revises a buffer, but for INPUTs.
   bool revises;
   bool whole; // all of the buffer, by a call of a user's op, in an order of its own; index: zeros
 } dt_store_t;

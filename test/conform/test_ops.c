@@ -433,10 +433,10 @@ static const case_t *case_at(uint32_t k) {
   return NULL;
 }
 
-// Every op of the table is in some case.
+// Every op of the table is in some case, but for calls of users' ops (unit.exec.ops).
 static void check_coverage(void) {
   for (int op = 1; op < DT_OP_COUNT; op++) {
-    bool covered = false;
+    bool covered = op == DT_OP_external;
     const case_t *c = NULL;
     for (uint32_t k = 0; !covered && (c = case_at(k)); k++)
       covered = strcmp(c->op, dt__op_info((dt_op_t)op)->name) == 0;

@@ -437,6 +437,49 @@ static void test_a_kernel_fails_and_the_next_call_is_right(void **state) {
   dt_function_release(function);
 }
 
+// An op reads an argument that the call updates, and its result is what is written: a row (in[1] is
+// one) and the whole. What the call gives is the op of the argument as it was.
+static dt_status_t updated(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  dt_value_t of_row = scale(t, in[1], 2), before = scale(t, in[0], 3);
+  dt_value_t first = dt_scalar(t, DT_I64, 1);
+  dt_update(t, in[0],
+            closure ? before : dt_update_slice(t, in[0], of_row, first, 0, DT_UPDATE_CHECKED));
+  out[0] = dt_add(t, before, of_row);
+  return NULL;
+}
+
+static void test_arguments_that_are_written_with_results(void **state) {
+  static const dt_input_decl_t two[] = {{.name = "x", .dtype = DT_F32, .rank = 2},
+                                        {.name = "row", .dtype = DT_F32, .rank = 2}};
+  fixture_t *f = *state;
+  dt_op_options_t options = scale_op;
+  options.kernel = failing_kernel;
+  register_op(f, options);
+  for (int whole = 0; whole < 2; whole++) {
+    dt_function_options_t made = options_of(2, two);
+    dt_function_t *function = function_of(f, updated, whole ? "" : NULL, &made);
+    for (int turn = 0; turn < 4; turn++) {
+      bool fails = turn % 2 == 0;
+      dt_tensor_t *out = NULL;
+      dt_tensor_t *in[] = {tensor_full(1, 2, SIZES(3 + turn, 2)),
+                           tensor_full(fails ? 200 : 5, 2, SIZES(1, 2))};
+      dt_status_t status = dt_call(f->session, function, in, 2, &out, 1, NULL);
+      const float *x = dt_tensor_data(in[0]);
+      if (fails)
+        expect_told(status, DT_E_RANGE, "test.scale: a row begins above 100");
+      else
+        expect_ok(status);
+      for (int64_t k = 0; k < dt_tensor_count(in[0]); k++) {
+        float wrote = whole ? 3 : k / 2 == 1 ? 10 : 1;
+        assert_true(x[k] == (fails ? 1 : wrote));
+        assert_true(fails || ((const float *)dt_tensor_data(out))[k] == 13);
+      }
+      RELEASE(in[0], in[1], out);
+    }
+    dt_function_release(function);
+  }
+}
+
 static dt_status_t call_named(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
   dt_value_t many[66];
   for (int k = 0; k < 66; k++)
@@ -576,6 +619,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_a_decomposition_is_whole_for_passes, setup,
                                       fixture_close),
       cmocka_unit_test_setup_teardown(test_a_kernel_in_a_loop, setup, fixture_close),
+      cmocka_unit_test_setup_teardown(test_arguments_that_are_written_with_results, setup,
+                                      fixture_close),
       cmocka_unit_test_setup_teardown(test_a_kernel_fails_and_the_next_call_is_right, setup,
                                       fixture_close),
       cmocka_unit_test_setup_teardown(test_calls_that_are_refused, setup, fixture_close),
