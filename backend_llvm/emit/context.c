@@ -140,6 +140,8 @@ LLVMValueRef dt__emit_function(dt_emit_t *m, const char *name, LLVMTypeRef type,
   return fn;
 }
 
+void dt__emit_keep_bits(dt_emit_t *m, LLVMValueRef fn) { add_attribute(m, fn, "noimplicitfloat"); }
+
 void dt__emit_noinline(dt_emit_t *m, LLVMValueRef fn) { add_attribute(m, fn, "noinline"); }
 
 LLVMBasicBlockRef dt__emit_block(dt_emit_t *m, LLVMValueRef fn, const char *name) {

@@ -94,6 +94,8 @@ void dt__emit_fail(dt_emit_t *m, dt_status_t status);
 // A function of the unit: internal or exported, with the attributes all our code has.
 LLVMValueRef dt__emit_function(dt_emit_t *m, const char *name, LLVMTypeRef type, bool exported);
 void dt__emit_noinline(dt_emit_t *m, LLVMValueRef fn);
+// Integer ops on the bits of floats stay integer ops.
+void dt__emit_keep_bits(dt_emit_t *m, LLVMValueRef fn);
 LLVMBasicBlockRef dt__emit_block(dt_emit_t *m, LLVMValueRef fn, const char *name);
 // Where code of an open block goes on: before its terminator, or at its end while it has none.
 void dt__emit_resume(dt_emit_t *m, LLVMBasicBlockRef block);

@@ -360,6 +360,15 @@ static dt_lanes_t value_divide(dt_body_t *k, const dt_inst_t *inst, uint32_t id)
   return out;
 }
 
+// LLVM takes a mask of a float's sign for fabs, whose sign it knows. On devices fabs of NaN is any
+// NaN: there the mask must stay one.
+static LLVMValueRef value_bits(dt_body_t *k, dt_dtype_t from, dt_dtype_t to, LLVMValueRef value) {
+  dt_emit_t *m = k->m;
+  if (m->device && dt__dtype_is_float(from) && !dt__dtype_is_float(to))
+    dt__emit_keep_bits(m, LLVMGetBasicBlockParent(LLVMGetInsertBlock(m->b)));
+  return LLVMBuildBitCast(m->b, value, dt__emit_like(value, dt__emit_type(m, to)), "");
+}
+
 static dt_lanes_t value_scalar(dt_body_t *k, const dt_inst_t *inst, uint32_t id) {
   uint32_t n = inst->kind == DT_INST_SCALAR ? dt__scalar_info(inst->op)->arity : 1;
   if (divides_repeatedly(k, inst, id))
@@ -374,8 +383,7 @@ static dt_lanes_t value_scalar(dt_body_t *k, const dt_inst_t *inst, uint32_t id)
     if (inst->kind == DT_INST_CAST)
       out.v[c] = dt__emit_cast(k->m, dtype, inst->dtype, args[0]);
     else if (inst->kind == DT_INST_BITS)
-      out.v[c] = LLVMBuildBitCast(k->m->b, args[0],
-                                  dt__emit_like(args[0], dt__emit_type(k->m, inst->dtype)), "");
+      out.v[c] = value_bits(k, dtype, inst->dtype, args[0]);
     else
       out.v[c] = dt__emit_scalar_op(k->m, inst->op, dtype, args);
   }

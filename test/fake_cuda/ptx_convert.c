@@ -94,8 +94,8 @@ static uint64_t encode(double x, const ptx_insn_t *in, ptx_type_t type) {
     x = isnan(x) ? x : x > 0 ? x : 0;
   if (in->sat)
     x = isnan(x) || x < 0 ? 0 : x > 1 ? 1 : x;
-  if (isnan(x) && type == PTX_F64)
-    return 0x7fffffffffffffff;
+  if (isnan(x) && type == PTX_F64) // an H100 keeps the sign
+    return 0x7fffffffffffffff | (signbit(x) ? (uint64_t)1 << 63 : 0);
   uint64_t bits = ptx_encode(x, type, in->round);
   return in->ftz && type == PTX_F32 ? ptx_flush(bits, type) : bits;
 }

@@ -98,16 +98,25 @@ SINGLE(cos, cosf(x))
 SINGLE(tanh, tanhf(x))
 static uint64_t rsqrt_f64(ARGS) { return UNUSED, double_result(1 / sqrt(as_double(a))); }
 
-// Signs are bits: they are changed on what is not a number, too.
+// Of what is not a number, neg and abs give any that is none (PTX ISA): here one whose sign is set,
+// which is what an H100 gives where a conversion follows. copysign moves bits.
 #define SIGN32 ((uint64_t)0x80000000)
 #define SIGN64 ((uint64_t)1 << 63)
 static uint64_t flushed(uint64_t bits, const ptx_insn_t *in) {
   return in->ftz ? ptx_flush((uint32_t)bits, PTX_F32) : (uint32_t)bits;
 }
-static uint64_t neg_f32(ARGS) { return UNUSED, flushed(a, in) ^ SIGN32; }
-static uint64_t neg_f64(ARGS) { return UNUSED, a ^ SIGN64; }
-static uint64_t abs_f32(ARGS) { return UNUSED, flushed(a, in) & ~SIGN32; }
-static uint64_t abs_f64(ARGS) { return UNUSED, a & ~SIGN64; }
+static uint64_t neg_f32(ARGS) {
+  return UNUSED, isnan(single_of(a, in)) ? 0xffc00000 : flushed(a, in) ^ SIGN32;
+}
+static uint64_t neg_f64(ARGS) {
+  return UNUSED, isnan(as_double(a)) ? (uint64_t)0xfff8 << 48 : a ^ SIGN64;
+}
+static uint64_t abs_f32(ARGS) {
+  return UNUSED, isnan(single_of(a, in)) ? 0xffc00000 : flushed(a, in) & ~SIGN32;
+}
+static uint64_t abs_f64(ARGS) {
+  return UNUSED, isnan(as_double(a)) ? (uint64_t)0xfff8 << 48 : a & ~SIGN64;
+}
 // copysign d, a, b: the sign of a on b.
 static uint64_t copysign_f32(ARGS) { return UNUSED, (uint32_t)((b & ~SIGN32) | (a & SIGN32)); }
 static uint64_t copysign_f64(ARGS) { return UNUSED, (b & ~SIGN64) | (a & SIGN64); }

@@ -95,18 +95,29 @@ HALVES(ex2, power)
 HALVES(tanh, tangent)
 
 #define UNUSED (void)a, (void)b, (void)c, (void)d, (void)in
-static uint64_t neg_one(ARGS) { return UNUSED, (a ^ 0x8000) & 0xffff; }
-static uint64_t neg_two(ARGS) { return UNUSED, (uint32_t)(a ^ 0x80008000); }
-static uint64_t abs_one(ARGS) { return UNUSED, a & 0x7fff; }
-static uint64_t abs_two(ARGS) { return UNUSED, a & 0x7fff7fff; }
+// With the sign set of what is not a number (ptx_float.c).
+static uint64_t neg_half(uint64_t a, ptx_type_t type) {
+  return isnan(ptx_decode_float(a & 0xffff, type)) ? 0xffff : (a ^ 0x8000) & 0xffff;
+}
+static uint64_t abs_half(uint64_t a, ptx_type_t type) {
+  return isnan(ptx_decode_float(a & 0xffff, type)) ? 0xffff : a & 0x7fff;
+}
+#define SIGN(name)                                                                                 \
+  static uint64_t name##_f16(ARGS) { return UNUSED, name##_half(a, PTX_F16); }                     \
+  static uint64_t name##_bf16(ARGS) { return UNUSED, name##_half(a, PTX_BF16); }                   \
+  static uint64_t name##_f16x2(ARGS) {                                                             \
+    return UNUSED, name##_half(a, PTX_F16) | name##_half(a >> 16, PTX_F16) << 16;                  \
+  }                                                                                                \
+  static uint64_t name##_bf16x2(ARGS) {                                                            \
+    return UNUSED, name##_half(a, PTX_BF16) | name##_half(a >> 16, PTX_BF16) << 16;                \
+  }
+SIGN(neg)
+SIGN(abs)
 
 #define ROW(name, type, n, fn, may) {name, PTX_##type, n, fn, may}
 #define ROWS(name, n, fn, may)                                                                     \
   ROW(name, F16, n, fn##_f16, may), ROW(name, BF16, n, fn##_bf16, may),                            \
       ROW(name, F16X2, n, fn##_f16x2, may), ROW(name, BF16X2, n, fn##_bf16x2, may)
-#define SIGNS(name, fn)                                                                            \
-  ROW(name, F16, 1, fn##_one, ""), ROW(name, BF16, 1, fn##_one, ""),                               \
-      ROW(name, F16X2, 1, fn##_two, ""), ROW(name, BF16X2, 1, fn##_two, "")
 
 const ptx_scalar_row_t ptx_half_rows[] = {
     ROWS("add", 2, add, "rn ftz sat"),
@@ -117,7 +128,7 @@ const ptx_scalar_row_t ptx_half_rows[] = {
     ROWS("max", 2, max, "ftz NaN"),
     ROWS("ex2", 1, ex2, "approx ftz"),
     ROWS("tanh", 1, tanh, "approx"),
-    SIGNS("neg", neg),
-    SIGNS("abs", abs),
+    ROWS("neg", 1, neg, ""),
+    ROWS("abs", 1, abs, ""),
     {0},
 };

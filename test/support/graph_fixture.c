@@ -2,6 +2,7 @@
 // See graph_fixture.h. Failures print both sides and where the test stands.
 #include "test/support/graph_fixture.h"
 
+#include "lower/graph/external.h"
 #include "runtime/base/dtype.h"
 
 #include <stdio.h>
@@ -199,7 +200,7 @@ static dt_node_id_t add_associative(graph_fixture_t *f, dt_dtype_t dtype) {
   dt_graph_control_t control = {{body}};
   dt_graph_input_t element = {.name = "", .dtype = dtype, .contiguous = true};
   dt_node_id_t in[2], made, id, x = input(f, "x", dtype, 2, shape);
-  if (dtype == DT_F16 || dtype == DT_BF16) // joined in f32
+  if (dt__dtype_is_half(dtype) || dt__dtype_is_low(dtype)) // joined in f32; refused
     return (dt_node_id_t){0};
   assert_non_null(body);
   for (uint32_t k = 0; k < 2; k++)
@@ -213,6 +214,33 @@ static dt_node_id_t add_associative(graph_fixture_t *f, dt_dtype_t dtype) {
   return id;
 }
 
+static dt_status_t copies(const dt_op_args_t *args, int64_t begin, int64_t end) {
+  const dt_op_tensor_t *x = args->inputs[0], *y = args->results[0];
+  size_t size = dt_dtype_size(x->dtype);
+  for (int64_t i = begin; i < end && i < x->sizes[0]; i++)
+    for (int64_t j = 0; j < x->sizes[1]; j++)
+      memcpy((char *)y->data + (size_t)(i * y->strides[0] + j) * size,
+             (const char *)x->data + (i * x->strides[0] + j * x->strides[1]) * (int64_t)size, size);
+  return NULL;
+}
+
+// A user's op that copies rows.
+static dt_node_id_t add_external(graph_fixture_t *f, dt_dtype_t dtype) {
+  static const dt_op_def_t def = {
+      .options = {.name = "test.copies", .identity = "test.copies", .kernel = copies}};
+  dt_sym_t shape[2] = {dt__symbol_sym(f->env, 0), literal(f, 4)};
+  const dt_external_result_t result = {dtype, 2, {shape[0], shape[1]}};
+  const dt_graph_external_t external = {.name = def.options.name,
+                                        .identity = def.options.identity,
+                                        .def = &def,
+                                        .n_results = 1,
+                                        .results = &result,
+                                        .items = shape[0]};
+  dt_node_id_t id, x = input(f, "x", dtype, 2, shape);
+  expect_ok(dt__graph_add_external(f->graph, &external, &x, 1, NULL, &id));
+  return id;
+}
+
 dt_node_id_t add_example(graph_fixture_t *f, dt_op_t op, dt_dtype_t dtype) {
   const dt_op_info_t *info = dt__op_info(op);
   dt_sym_t whole[2] = {dt__symbol_sym(f->env, 0), literal(f, 4)};
@@ -221,6 +249,8 @@ dt_node_id_t add_example(graph_fixture_t *f, dt_op_t op, dt_dtype_t dtype) {
   dt_attrs_t attrs = {0};
   if (op == DT_OP_associative_scan)
     return add_associative(f, dtype);
+  if (op == DT_OP_external)
+    return dt__dtype_is_low(dtype) ? (dt_node_id_t){0} : add_external(f, dtype);
   if (dt__op_info(op)->lower == DT_LOWER_control) // which refuses low-bit dtypes
     return dt__dtype_is_low(dtype) ? (dt_node_id_t){0} : add_control(f, op, dtype);
   example_attrs(f, op, dtype, &attrs);

@@ -180,7 +180,7 @@ static dt_status_t sums(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, vo
 static void test_many_orders(void **state) {
   fixture_t *f = *state;
   dt_wildcard_t wildcards[32];
-  char names[32][8];
+  char names[32][16];
   static int any;
   for (int k = 0; k < 32; k++) {
     (void)snprintf(names[k], sizeof(names[k]), "x%d", k);

@@ -2,6 +2,7 @@
 // Every op of ops.def through lowering (composites through their decomposition) and the
 // interpreter, against the evaluator: all dtypes that it takes, sizes 0, 1, 2, 3 and 7, contiguous
 // and strided.
+#include "lower/graph/external.h"
 #include "runtime/base/dtype.h"
 #include "test/unit/loop/rig.h"
 
@@ -472,6 +473,46 @@ static bool build_associative(case_t *c, dt_op_t op) {
   return true;
 }
 
+// The first result has x's rows the other way round, the second says which columns are the first.
+static dt_status_t turn(const dt_op_args_t *args, int64_t begin, int64_t end) {
+  const dt_op_tensor_t *x = args->inputs[0], *y = args->results[0];
+  size_t size = dt_dtype_size(x->dtype);
+  for (int64_t i = begin; i < end && i < x->sizes[0]; i++)
+    for (int64_t j = 0; j < x->sizes[1]; j++) {
+      int64_t from = (x->sizes[0] - 1 - i) * x->strides[0] + j * x->strides[1];
+      memcpy((char *)y->data + (size_t)(i * y->strides[0] + j) * size,
+             (const char *)x->data + from * (int64_t)size, size);
+      ((uint8_t *)args->results[1]->data)[i * x->sizes[1] + j] = j == 0;
+    }
+  return NULL;
+}
+
+// Forms: an argument; what a kernel before it made, which one behind it reads.
+static bool build_external(case_t *c, dt_op_t op) {
+  static const dt_op_def_t def = {
+      .options = {.name = "test.turn", .identity = "test.turn", .kernel = turn}};
+  dt_node_id_t x = in2(c, c->dtype, FILL_SPECIALS, c->s[0], c->s[1]), id;
+  dt_op_t joins = c->dtype == DT_BOOL ? DT_OP_logical_xor : DT_OP_maximum;
+  dt_node_id_t pair[2] = {x, x};
+  if (c->form)
+    pair[0] = x = add(&c->rig.f, joins, 2, pair, NULL);
+  const dt_external_result_t results[2] = {{c->dtype, 2, {c->s[0], c->s[1]}},
+                                           {DT_BOOL, 2, {c->s[0], c->s[1]}}};
+  const dt_graph_external_t external = {.name = def.options.name,
+                                        .identity = def.options.identity,
+                                        .def = &def,
+                                        .n_results = 2,
+                                        .results = results,
+                                        .items = c->s[0]};
+  (void)op;
+  expect_ok(dt__graph_add_external(c->rig.f.graph, &external, &x, 1, NULL, &id));
+  dt_node_id_t second = add(&c->rig.f, DT_OP_result, 1, &id, &(dt_attrs_t){.index = 1});
+  pair[1] = id;
+  rig_output(&c->rig, c->form ? add(&c->rig.f, joins, 2, pair, NULL) : id);
+  rig_output(&c->rig, second);
+  return true;
+}
+
 // Windows over the last dim, which has three elements more than s[1].
 static bool build_window(case_t *c, dt_op_t op) {
   dt_symenv_t *env = c->rig.f.env;
@@ -549,6 +590,7 @@ static builder_t builder_of(dt_op_t op) {
                 {DT_OP_switch, {build_control, 2}},
                 {DT_OP_while, {build_control, 2}},
                 {DT_OP_associative_scan, {build_associative, 4}},
+                {DT_OP_external, {build_external, 2}},
                 {DT_OP_result, {build_control, 2}}};
   for (size_t k = 0; k < sizeof(others) / sizeof(others[0]); k++)
     if (others[k].op == op)
