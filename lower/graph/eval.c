@@ -240,6 +240,17 @@ static dt_status_t prepare(dt_eval_t *e, const int64_t *symbols) {
   return check_asserts(e, ENTRY);
 }
 
+// After the asserts, which say more.
+static dt_status_t check_range(const dt_eval_t *e, uint32_t symbol) {
+  dt_symbol_info_t info = dt__symbol_info(e->graph->env, symbol);
+  int64_t value = e->symbols[symbol];
+  if (value >= info.range.lo && value <= info.range.hi)
+    return NULL;
+  return DT_FAIL(DT_E_RANGE, "%s: the data says %lld; expected %lld to %lld",
+                 info.name[0] ? info.name : "item", (long long)value, (long long)info.range.lo,
+                 (long long)info.range.hi);
+}
+
 static dt_status_t evaluate_node(const dt_eval_t *e, const dt_node_t *node,
                                  dt_eval_value_t *value) {
   uint32_t symbol = 0;
@@ -250,8 +261,10 @@ static dt_status_t evaluate_node(const dt_eval_t *e, const dt_node_t *node,
     for (int64_t k = 0; k < value->count; k++)
       dt__eval_put(value, k, dt__approx_stored(node->dtype, dt__eval_at(value, k)));
   }
-  if (node->op == DT_OP_item && dt__sym_is_symbol(e->graph->env, node->attrs->syms[0], &symbol))
+  if (node->op == DT_OP_item && dt__sym_is_symbol(e->graph->env, node->attrs->syms[0], &symbol)) {
     DT_TRY(check_asserts(e, symbol));
+    DT_TRY(check_range(e, symbol));
+  }
   return NULL;
 }
 

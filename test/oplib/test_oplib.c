@@ -40,6 +40,9 @@ static dt_function_t *make(dt_runtime_t *runtime) {
   dt_function_options_t options = {
       .struct_size = sizeof(options), .name = "f", .n_inputs = 1, .inputs = &input, .n_outputs = 1};
   dt_function_t *function = NULL;
+#ifndef DT_HAVE_LLVM
+  options.answer = DT_ANSWER_EVALUATOR;
+#endif
   expect_ok(dt_function_create(runtime, program, NULL, &options, &function));
   return function;
 }

@@ -130,7 +130,8 @@ static void example_attrs(graph_fixture_t *f, dt_op_t op, dt_dtype_t dtype, dt_a
     attrs->syms[0] = dt__sym_add(f->env, dt__sym_mul(f->env, s0, three), three);
   } else if (op == DT_OP_item) {
     attrs->n_syms = 1;
-    attrs->syms[0] = dt__sym_new(f->env, DT_SYMBOL_UNBACKED, (dt_range_t){-9, 9}, NULL, "a number");
+    const dt_range_t any = {-((int64_t)1 << 62), (int64_t)1 << 62}; // whatever the bytes are
+    attrs->syms[0] = dt__sym_new(f->env, DT_SYMBOL_UNBACKED, any, NULL, "a number");
   } else if (op >= DT_OP_cumsum && op <= DT_OP_masked_select) {
     attrs->n_syms = 1;
     attrs->mode = op == DT_OP_cumsum ? DT_SCAN_EXCLUSIVE | DT_SCAN_REVERSE : DT_SEARCH_INCLUSIVE;
