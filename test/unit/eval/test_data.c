@@ -142,7 +142,7 @@ static void test_asserts(void **state) {
                 DT_E_SHAPE, "no size");
   check_refused("graph (u0: [-9, 9]) {" ITEM(-3) "%3 = iota {dtype = i64, axes = [0], syms = [u0]} "
                                                  ": i64[u0] return %3 }",
-                DT_E_SHAPE, "size 0 is -3");
+                DT_E_RANGE, "the data says -3; expected 0 to 9");
 }
 
 // What the checker refuses of symbols from data.
