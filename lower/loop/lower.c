@@ -160,6 +160,23 @@ dt_status_t dt__lower_copy(dt_lowering_t *ctx, dt_node_id_t id, dt_buffer_id_t b
   return dt__lower_end(ctx, &kernel, &stage, buffer, at, value);
 }
 
+dt_status_t dt__lower_move(dt_lowering_t *ctx, dt_node_id_t id, dt_buffer_id_t from,
+                           dt_buffer_id_t to, const char *name) {
+  dt_kernel_t kernel;
+  dt_stage_t stage = {0};
+  dt_sym_t at[DT_MAX_RANK];
+  uint32_t value = 0;
+  DT_TRY(dt__lower_begin(ctx, id, DT_OPEN_SQUEEZED, &kernel, at));
+  kernel.name = name;
+  dt_inst_t load = {.kind = DT_INST_LOAD,
+                    .dtype = dt__program_buffer(ctx->program, from)->dtype,
+                    .mask = DT_NO_INST,
+                    .buffer = from,
+                    .index = at};
+  DT_TRY(dt__stage_add(ctx->program, &stage, &load, &value));
+  return dt__lower_end(ctx, &kernel, &stage, to, at, value);
+}
+
 static dt_status_t lower_output(dt_lowering_t *ctx, uint32_t index) {
   dt_program_t *program = ctx->program;
   dt_node_id_t id = ctx->graph->outputs.items[index];

@@ -178,24 +178,6 @@ static dt_status_t own_source(dt_lowering_t *inner, dt_node_id_t id, dt_buffer_i
   return dt__lower_copy(inner, id, *out);
 }
 
-// `to` becomes what `from` holds.
-static dt_status_t carry(dt_lowering_t *inner, dt_node_id_t id, dt_buffer_id_t from,
-                         dt_buffer_id_t to) {
-  dt_kernel_t kernel;
-  dt_stage_t stage = {0};
-  dt_sym_t at[DT_MAX_RANK];
-  uint32_t value = 0;
-  DT_TRY(dt__lower_begin(inner, id, DT_OPEN_SQUEEZED, &kernel, at));
-  kernel.name = "carry";
-  dt_inst_t load = {.kind = DT_INST_LOAD,
-                    .dtype = dt__program_buffer(inner->program, from)->dtype,
-                    .mask = DT_NO_INST,
-                    .buffer = from,
-                    .index = at};
-  DT_TRY(dt__stage_add(inner->program, &stage, &load, &value));
-  return dt__lower_end(inner, &kernel, &stage, to, at, value);
-}
-
 // One trip: the new state and its test, then the copies.
 static dt_status_t lower_trip(control_t *c, const dt_lowered_t *state, dt_buffer_id_t predicate) {
   const dt_graph_t *body = c->bodies->bodies[1], *test = c->bodies->bodies[0];
@@ -216,8 +198,8 @@ static dt_status_t lower_trip(control_t *c, const dt_lowered_t *state, dt_buffer
   DT_TRY(own_source(&tested, test->outputs.items[0], &sources[n]));
   for (uint32_t k = 0; k < n; k++)
     if (!stays(body, k))
-      DT_TRY(carry(&inner, body->outputs.items[k], sources[k], c->states[k]));
-  return carry(&tested, test->outputs.items[0], sources[n], predicate);
+      DT_TRY(dt__lower_move(&inner, body->outputs.items[k], sources[k], c->states[k], "carry"));
+  return dt__lower_move(&tested, test->outputs.items[0], sources[n], predicate, "carry");
 }
 
 static dt_status_t lower_while(control_t *c) {

@@ -97,6 +97,9 @@ dt_status_t dt__lower_temp(dt_lowering_t *ctx, dt_node_id_t id, dt_buffer_id_t *
 dt_buffer_id_t dt__lower_own_buffer(const dt_lowering_t *ctx, dt_node_id_t id);
 // A kernel that copies value `id` into `buffer`.
 dt_status_t dt__lower_copy(dt_lowering_t *ctx, dt_node_id_t id, dt_buffer_id_t buffer) DT_MUST_USE;
+// A kernel `name` by which `to` becomes what `from` holds; both have the sizes of node `id`.
+dt_status_t dt__lower_move(dt_lowering_t *ctx, dt_node_id_t id, dt_buffer_id_t from,
+                           dt_buffer_id_t to, const char *name) DT_MUST_USE;
 // Stores instruction `value` of `stage` at `at`, ends the kernel with that stage and appends it.
 dt_status_t dt__lower_end(dt_lowering_t *ctx, dt_kernel_t *kernel, dt_stage_t *stage,
                           dt_buffer_id_t buffer, const dt_sym_t *at, uint32_t value) DT_MUST_USE;

@@ -120,23 +120,6 @@ static dt_status_t own_source(dt_lowering_t *ctx, dt_node_id_t value, dt_buffer_
   return dt__lower_copy(ctx, value, *out);
 }
 
-static dt_status_t write_whole(dt_lowering_t *ctx, const dt_graph_update_t *update,
-                               dt_buffer_id_t source) {
-  dt_kernel_t kernel;
-  dt_stage_t stage = {0};
-  dt_sym_t at[DT_MAX_RANK];
-  uint32_t value = 0;
-  DT_TRY(dt__lower_begin(ctx, update->value, DT_OPEN_SQUEEZED, &kernel, at));
-  kernel.name = "update";
-  dt_inst_t load = {.kind = DT_INST_LOAD,
-                    .dtype = dt__program_buffer(ctx->program, source)->dtype,
-                    .mask = DT_NO_INST,
-                    .buffer = source,
-                    .index = at};
-  DT_TRY(dt__stage_add(ctx->program, &stage, &load, &value));
-  return dt__lower_end(ctx, &kernel, &stage, ctx->inputs[update->input], at, value);
-}
-
 typedef struct written_t {
   bool revised;
   revisions_t revisions; // if so; the last one first
@@ -165,7 +148,8 @@ dt_status_t dt__lower_updates(dt_lowering_t *ctx) {
     DT_TRY(find_sources(ctx, &updates[k], &written[k]));
   for (uint32_t k = 0; k < n; k++) {
     if (!written[k].revised)
-      DT_TRY(write_whole(ctx, &updates[k], written[k].source));
+      DT_TRY(dt__lower_move(ctx, updates[k].value, written[k].source, ctx->inputs[updates[k].input],
+                            "update"));
     for (uint32_t i = written[k].revised ? written[k].revisions.len : 0; i-- > 0;) {
       const revision_t *revision = &written[k].revisions.items[i];
       DT_TRY(dt__lower_revision(ctx, revision->scatter, &revision->whole, revision->source));

@@ -138,6 +138,9 @@ dt_value_t dt__trace_add_broadcast(dt_trace_t *trace, dt_op_t op, const dt_value
 // x with the given sizes by a reshape or an expand node, or x itself where it has them.
 dt_value_t dt__trace_reshape(dt_trace_t *trace, dt_value_t x, uint32_t rank, const dt_sym_t *sizes);
 dt_value_t dt__trace_expand(dt_trace_t *trace, dt_value_t x, uint32_t rank, const dt_sym_t *sizes);
+// `size` elements of x along `axis`, from `start` on, `step` apart.
+dt_value_t dt__trace_slice(dt_trace_t *trace, dt_value_t x, uint32_t axis, dt_sym_t start,
+                           dt_sym_t size, int64_t step);
 // A new symbol, in `range`, for the one element of x.
 dt_sym_t dt__trace_bind(dt_trace_t *trace, dt_value_t x, dt_range_t range);
 // The number that x's one element is: known without reading it, or a symbol that is one however

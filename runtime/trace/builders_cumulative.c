@@ -27,28 +27,12 @@ static dt_value_t cast(dt_trace_t *trace, dt_value_t x, dt_dtype_t dtype) {
 }
 
 // ---- Views --------------------------------------------------------------------------------------
-// `size` elements along `axis` from `start`, in steps of `step`.
-static dt_value_t slice(dt_trace_t *trace, dt_value_t x, uint32_t axis, dt_sym_t start,
-                        dt_sym_t size, int64_t step) {
-  dt_attrs_t attrs = {0};
-  if (trace->status)
-    return none_value;
-  const dt_node_t *in = node_of(trace, x);
-  attrs.n_syms = 2 * in->rank;
-  for (uint32_t k = 0; k < in->rank; k++) {
-    attrs.syms[2 * k] = k == axis ? start : dt__sym_const(trace->env, 0);
-    attrs.syms[2 * k + 1] = k == axis ? size : in->sizes[k];
-    attrs.ints[k] = k == axis ? step : 1;
-  }
-  return dt__trace_add(trace, DT_OP_slice, &x, 1, &attrs);
-}
-
 static dt_value_t turned(dt_trace_t *trace, dt_value_t x, uint32_t axis) {
   if (trace->status)
     return none_value;
   dt_sym_t n = node_of(trace, x)->sizes[axis];
   dt_sym_t last = dt__trace_made(trace, dt__sym_sub(trace->env, n, literal(trace, 1)));
-  return slice(trace, x, axis, last, n, -1);
+  return dt__trace_slice(trace, x, axis, last, n, -1);
 }
 
 // `start` takes the first place along the axis, and the last element its leave.
@@ -66,7 +50,7 @@ static dt_value_t shifted(dt_trace_t *trace, dt_value_t x, uint32_t axis, dt_sca
   else
     attrs.ints[0] = start.i;
   x = dt__trace_add(trace, DT_OP_pad, &x, 1, &attrs);
-  return slice(trace, x, axis, literal(trace, 0), n, 1);
+  return dt__trace_slice(trace, x, axis, literal(trace, 0), n, 1);
 }
 
 // ---- Any combine --------------------------------------------------------------------------------

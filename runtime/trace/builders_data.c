@@ -280,22 +280,6 @@ dt_value_t dt_range(dt_trace_t *trace, dt_dtype_t dtype, dt_sym_t start, dt_sym_
 }
 
 // ---- Slices and splits ----------------------------------------------------------------------------
-// `size` elements along `axis` from `start`.
-static dt_value_t slice(dt_trace_t *trace, dt_value_t x, uint32_t axis, dt_sym_t start,
-                        dt_sym_t size, int64_t step) {
-  if (trace->status)
-    return none_value;
-  const dt_node_t *node = node_of(trace, x);
-  dt_attrs_t attrs = {0};
-  attrs.n_syms = 2 * node->rank;
-  for (uint32_t k = 0; k < node->rank; k++) {
-    attrs.syms[2 * k] = k == axis ? start : literal(trace, 0);
-    attrs.syms[2 * k + 1] = k == axis ? size : node->sizes[k];
-    attrs.ints[k] = k == axis ? step : 1;
-  }
-  return one(trace, DT_OP_slice, x, &attrs);
-}
-
 // A literal beyond all sizes is an open end: what is added to it would not fit in 64 bits.
 static dt_sym_t near_enough(dt_symenv_t *env, dt_sym_t bound) {
   int64_t value = 0;
@@ -346,7 +330,7 @@ dt_value_t dt_slice_range(dt_trace_t *trace, dt_value_t x, int32_t axis, dt_sym_
   dt__trace_known(trace, dt__sym_le(env, zero, size));
   dt__trace_known(trace, dt__sym_le(env, zero, step > 0 ? first : last));
   dt__trace_known(trace, dt__sym_lt(env, step > 0 ? last : first, n));
-  return slice(trace, x, at, first, size, step);
+  return dt__trace_slice(trace, x, at, first, size, step);
 }
 
 void dt_split(dt_trace_t *trace, dt_value_t x, int32_t axis, uint32_t n, const dt_sym_t *sizes,
@@ -383,7 +367,7 @@ void dt_split(dt_trace_t *trace, dt_value_t x, int32_t axis, uint32_t n, const d
     dt_sym_t end = dt__sym_add(env, start, parts[k]);
     dt__trace_follows(trace, dt__sym_le(env, zero, start), n, parts);
     dt__trace_follows(trace, dt__sym_le(env, end, whole), n, parts);
-    out[k] = slice(trace, x, at, start, parts[k], 1);
+    out[k] = dt__trace_slice(trace, x, at, start, parts[k], 1);
     start = end;
   }
 }

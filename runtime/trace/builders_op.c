@@ -160,17 +160,13 @@ static bool is_element(const dt_op_call_t *call, const dt_node_t *node, uint32_t
 static dt_sym_t read_number(const dt_op_call_t *call, uint32_t index, int64_t most) {
   dt_trace_t *trace = call->trace;
   const dt_graph_t *graph = trace->graph;
-  dt_attrs_t attrs = {0};
   for (uint32_t id = call->numbers.id + 1; id <= graph->nodes.len; id++) {
     const dt_node_t *node = dt__graph_node(graph, (dt_node_id_t){id});
     if (node->op == DT_OP_item && is_element(call, dt__graph_node(graph, node->inputs[0]), index))
       return node->attrs->syms[0];
   }
-  attrs.n_syms = 2;
-  attrs.syms[0] = dt__sym_const(trace->env, index);
-  attrs.syms[1] = dt__sym_const(trace->env, 1);
-  attrs.ints[0] = 1;
-  dt_value_t one = dt__trace_add(trace, DT_OP_slice, &call->numbers, 1, &attrs);
+  dt_value_t one = dt__trace_slice(trace, call->numbers, 0, dt__sym_const(trace->env, index),
+                                   dt__sym_const(trace->env, 1), 1);
   return trace->status ? DT_SYM_NONE_ID : dt__trace_bind(trace, one, (dt_range_t){0, most});
 }
 

@@ -22,23 +22,6 @@ static bool require(dt_trace_t *trace, dt_sym_t cond, const char *what) {
   return !trace->status;
 }
 
-// x[…, start : start + size * step : step].
-static dt_value_t slice_last(dt_trace_t *trace, dt_value_t x, dt_sym_t start, dt_sym_t size,
-                             int64_t step) {
-  dt_attrs_t attrs = {0};
-  if (trace->status)
-    return none_value;
-  const dt_node_t *node = dt__graph_node(trace->graph, (dt_node_id_t){x.id});
-  uint32_t last = node->rank - 1;
-  attrs.n_syms = 2 * node->rank;
-  for (uint32_t k = 0; k < node->rank; k++) {
-    attrs.syms[2 * k] = k == last ? start : dt__sym_const(trace->env, 0);
-    attrs.syms[2 * k + 1] = k == last ? size : node->sizes[k];
-    attrs.ints[k] = k == last ? step : 1;
-  }
-  return dt__trace_add(trace, DT_OP_slice, &x, 1, &attrs);
-}
-
 static dt_value_t window_last(dt_trace_t *trace, dt_value_t x, dt_sym_t places, dt_sym_t elements,
                               dt_sym_t stride) {
   dt_attrs_t attrs = {.n_axes = 1, .n_syms = 4};
@@ -122,7 +105,7 @@ static dt_value_t split_dims(strided_t *s, dt_value_t x) {
     uint32_t d = s->order[at];
     int64_t step = 0;
     if (at + 1 == s->n && dt__sym_is_const(trace->env, s->strides[d], &step))
-      return slice_last(trace, x, dt__sym_const(trace->env, 0), s->sizes[d], step);
+      return dt__trace_slice(trace, x, at, dt__sym_const(trace->env, 0), s->sizes[d], step);
     x = window_last(trace, x, s->sizes[d], reach_of(s, at + 1), s->strides[d]);
   }
   return x;
@@ -167,7 +150,7 @@ dt_value_t dt_as_strided(dt_trace_t *trace, dt_value_t x, uint32_t rank, const d
   if (!dt__trace_made(trace, all).id || !sort_dims(&s))
     return none_value;
   x = dt__trace_reshape(trace, x, 1, &all);
-  x = slice_last(trace, x, s.offset, reach_of(&s, 0), 1);
+  x = trace->status ? none_value : dt__trace_slice(trace, x, 0, s.offset, reach_of(&s, 0), 1);
   return arrange(&s, split_dims(&s, x));
 }
 

@@ -120,6 +120,21 @@ dt_value_t dt_expand(dt_trace_t *trace, dt_value_t x, uint32_t rank, const dt_sy
   return dt__trace_expand(trace, dt__trace_reshape(trace, x, rank, aligned), rank, want);
 }
 
+dt_value_t dt__trace_slice(dt_trace_t *trace, dt_value_t x, uint32_t axis, dt_sym_t start,
+                           dt_sym_t size, int64_t step) {
+  dt_attrs_t attrs = {0};
+  if (trace->status)
+    return none_value;
+  const dt_node_t *node = dt__graph_node(trace->graph, (dt_node_id_t){x.id});
+  attrs.n_syms = 2 * node->rank;
+  for (uint32_t k = 0; k < node->rank; k++) {
+    attrs.syms[2 * k] = k == axis ? start : dt__trace_made(trace, dt__sym_const(trace->env, 0));
+    attrs.syms[2 * k + 1] = k == axis ? size : node->sizes[k];
+    attrs.ints[k] = k == axis ? step : 1;
+  }
+  return dt__trace_add(trace, DT_OP_slice, &x, 1, &attrs);
+}
+
 dt_value_t dt_slice(dt_trace_t *trace, dt_value_t x, int32_t axis, dt_sym_t start, dt_sym_t size,
                     int64_t step) {
   const dt_node_t *node = begin(trace, "slice", x);
@@ -127,14 +142,7 @@ dt_value_t dt_slice(dt_trace_t *trace, dt_value_t x, int32_t axis, dt_sym_t star
   if (!node || !dt__trace_axis(trace, axis, node->rank, &at) ||
       !dt__trace_sym(trace, &start, "start") || !dt__trace_sym(trace, &size, "size"))
     return none_value;
-  dt_attrs_t attrs = {0};
-  attrs.n_syms = 2 * node->rank;
-  for (uint32_t k = 0; k < node->rank; k++) {
-    attrs.syms[2 * k] = k == at ? start : dt__trace_made(trace, dt__sym_const(trace->env, 0));
-    attrs.syms[2 * k + 1] = k == at ? size : node->sizes[k];
-    attrs.ints[k] = k == at ? step : 1;
-  }
-  return dt__trace_add(trace, DT_OP_slice, &x, 1, &attrs);
+  return dt__trace_slice(trace, x, at, start, size, step);
 }
 
 // ---- Joining, padding, indexing -----------------------------------------------------------------
