@@ -290,42 +290,33 @@ static LLVMValueRef row_value(dt_body_t *k, const dt_reduction_t *reduction, fou
   return LLVMBuildSelect(k->m->b, is_none(k, found.index), zero, found.index, "");
 }
 
-// The reduction that defines `row`; false fails the emission.
-static bool find_reduction(dt_body_t *k, uint32_t row, uint32_t *out, dt_lanes_t *none) {
-  for (*out = 0; *out < k->stage->reductions.len; ++*out)
-    if (k->stage->reductions.items[*out].row == row)
-      return true;
-  dt__emit_fail(k->m, DT_FAIL(DT_E_INTERNAL, "loop IR: row %u is reduced by another stage", row));
-  for (uint32_t c = 0; c < DT_MAX_UNROLL; c++)
-    none->v[c] = dt__emit_i64(k->m, 0);
-  return false;
-}
-
-dt_lanes_t dt__reduction_prior(dt_body_t *k, uint32_t row) {
+// A value of the reduction that defines `row`, in its loops: as the iteration before left it, or
+// with this one.
+static dt_lanes_t in_loops(dt_body_t *k, uint32_t row, bool with_this) {
   dt_lanes_t out = {.varying = k->acc_vector};
   uint32_t i = 0;
-  if (!find_reduction(k, row, &i, &out))
+  while (i < k->stage->reductions.len && k->stage->reductions.items[i].row != row)
+    i++;
+  if (i == k->stage->reductions.len) {
+    dt__emit_fail(k->m, DT_FAIL(DT_E_INTERNAL, "loop IR: row %u is reduced by another stage", row));
+    for (uint32_t c = 0; c < DT_MAX_UNROLL; c++)
+      out.v[c] = dt__emit_i64(k->m, 0);
     return out;
+  }
+  if (with_this)
+    step_once(k, i);
   dt__body_at(k, k->stage_level + k->stage->n_loops);
   const dt_accumulator_t *acc = &k->accs[i];
   for (uint32_t c = 0; c < (out.varying ? k->copies : 1); c++)
-    out.v[c] = LLVMBuildLoad2(k->m->b, acc->type, acc->value[c], "");
+    out.v[c] = with_this ? row_value(k, &k->stage->reductions.items[i],
+                                     (found_t){acc->after[c], acc->after_index[c]})
+                         : LLVMBuildLoad2(k->m->b, acc->type, acc->value[c], "");
   return out;
 }
 
-dt_lanes_t dt__reduction_running(dt_body_t *k, uint32_t row) {
-  dt_lanes_t out = {.varying = k->acc_vector};
-  uint32_t i = 0;
-  if (!find_reduction(k, row, &i, &out))
-    return out;
-  step_once(k, i);
-  dt__body_at(k, k->stage_level + k->stage->n_loops);
-  const dt_accumulator_t *acc = &k->accs[i];
-  for (uint32_t c = 0; c < (out.varying ? k->copies : 1); c++)
-    out.v[c] =
-        row_value(k, &k->stage->reductions.items[i], (found_t){acc->after[c], acc->after_index[c]});
-  return out;
-}
+dt_lanes_t dt__reduction_prior(dt_body_t *k, uint32_t row) { return in_loops(k, row, false); }
+
+dt_lanes_t dt__reduction_running(dt_body_t *k, uint32_t row) { return in_loops(k, row, true); }
 
 dt_lanes_t dt__reduction_end(dt_body_t *k, const dt_reduction_t *reduction, dt_accumulator_t *acc,
                              bool vector, uint32_t copies, bool keep_lanes) {

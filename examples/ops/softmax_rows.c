@@ -21,10 +21,9 @@ static void must(dt_status_t status) {
 static dt_status_t infer(dt_op_call_t *call, void *closure) {
   dt_trace_t *t = dt_op_call_trace(call);
   dt_value_t x = dt_op_call_input(call, 0);
-  dt_sym_t sizes[2] = {dt_dim(t, x, 0), dt_dim(t, x, 1)};
   (void)closure;
-  dt_op_set_result(call, 0, DT_F32, 2, sizes);
-  dt_op_set_items(call, sizes[0]); // an item a row: threads share them
+  dt_op_set_result_like(call, 0, x, DT_F32);
+  dt_op_set_items(call, dt_dim(t, x, 0)); // an item a row: threads share them
   return NULL;
 }
 

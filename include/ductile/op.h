@@ -120,8 +120,8 @@ typedef dt_status_t (*dt_op_numbers_fn_t)(const dt_op_args_t *args, int64_t *num
 
 // One call of an op, as it is traced. It ends when infer or decompose returns.
 typedef struct dt_op_call dt_op_call_t;
-// The trace that the call is made in. Infer asks it for dtypes, ranks and sizes (dt_dtype, dt_rank,
-// dt_dim), and makes sizes with it (dt_sym_add and others). [external by trace]
+// The trace that the call is made in. Infer asks it for dtypes, ranks and sizes (dt_value_dtype,
+// dt_value_rank, dt_dim), and makes sizes with it (dt_sym_add and others). [external by trace]
 DT_API dt_trace_t *dt_op_call_trace(const dt_op_call_t *call);
 DT_API uint32_t dt_op_call_inputs(const dt_op_call_t *call);
 // Input `index`; the none value beyond the last. [external by trace]
@@ -130,9 +130,13 @@ DT_API dt_value_t dt_op_call_input(const dt_op_call_t *call, uint32_t index);
 DT_API const dt_op_attr_t *dt_op_call_attr(const dt_op_call_t *call, const char *name,
                                            dt_op_attr_kind_t kind);
 // Result `index`, from 0 on: its dtype and sizes. The results are as many as were set. A failure of
-// this and the next two is the trace's, which then fails. [external by trace]
+// this and of what follows is the trace's, which then fails. [external by trace]
 DT_API void dt_op_set_result(dt_op_call_t *call, uint32_t index, dt_dtype_t dtype, uint32_t rank,
                              const dt_sym_t *sizes);
+// Result `index` with the sizes of `like`, and its dtype where `dtype` is DT_DTYPE_NONE. [external
+// by trace]
+DT_API void dt_op_set_result_like(dt_op_call_t *call, uint32_t index, dt_value_t like,
+                                  dt_dtype_t dtype);
 // Into how many items the work of a kernel falls; without it there is one. A call has at least one.
 // [external by trace]
 DT_API void dt_op_set_items(dt_op_call_t *call, dt_sym_t items);

@@ -66,6 +66,21 @@ void dt_op_set_result(dt_op_call_t *call, uint32_t index, dt_dtype_t dtype, uint
     call->external.n_results++;
 }
 
+void dt_op_set_result_like(dt_op_call_t *call, uint32_t index, dt_value_t like, dt_dtype_t dtype) {
+  dt_sym_t sizes[DT_MAX_RANK];
+  if (!begin(call, "dt_op_set_result_like"))
+    return;
+  dt_trace_t *trace = call->trace;
+  const dt_node_t *node = dt__trace_node(trace, like, "like");
+  if (!node)
+    return;
+  uint32_t rank = node->rank;
+  dtype = dtype == DT_DTYPE_NONE ? node->dtype : dtype;
+  for (uint32_t d = 0; d < rank; d++)
+    sizes[d] = dt__trace_told(trace, node->sizes[d]);
+  dt_op_set_result(call, index, dtype, rank, sizes);
+}
+
 void dt_op_set_items(dt_op_call_t *call, dt_sym_t items) {
   if (begin(call, "dt_op_set_items") && dt__trace_sym(call->trace, &items, "the number of items"))
     call->external.items = items;

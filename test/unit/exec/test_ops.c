@@ -35,10 +35,9 @@ static _Atomic int64_t items_run;
 static dt_status_t scale_infer(dt_op_call_t *call, void *closure) {
   dt_trace_t *t = dt_op_call_trace(call);
   dt_value_t x = dt_op_call_input(call, 0);
-  dt_sym_t sizes[2] = {dt_dim(t, x, 0), dt_dim(t, x, 1)};
   (void)closure;
-  dt_op_set_result(call, 0, dt_value_dtype(t, x), 2, sizes);
-  dt_op_set_items(call, sizes[0]);
+  dt_op_set_result_like(call, 0, x, DT_DTYPE_NONE);
+  dt_op_set_items(call, dt_dim(t, x, 0));
   return NULL;
 }
 
@@ -311,15 +310,10 @@ static void test_the_data_decide_a_size(void **state) {
 
 // ---- Decompositions -----------------------------------------------------------------------------
 static dt_status_t twice_infer(dt_op_call_t *call, void *closure) {
-  dt_trace_t *t = dt_op_call_trace(call);
   dt_value_t x = dt_op_call_input(call, 0);
-  dt_sym_t sizes[DT_MAX_RANK];
-  uint32_t rank = dt_value_rank(t, x);
   (void)closure;
-  for (uint32_t k = 0; k < rank; k++)
-    sizes[k] = dt_dim(t, x, (int32_t)k);
-  dt_op_set_result(call, 0, dt_value_dtype(t, x), rank, sizes);
-  dt_op_set_result(call, 1, DT_BOOL, rank, sizes);
+  dt_op_set_result_like(call, 0, x, DT_DTYPE_NONE);
+  dt_op_set_result_like(call, 1, x, DT_BOOL);
   return NULL;
 }
 
@@ -516,6 +510,12 @@ static dt_status_t stored_result(dt_op_call_t *call, void *closure) {
   return NULL;
 }
 
+static dt_status_t like_nothing(dt_op_call_t *call, void *closure) {
+  (void)closure;
+  dt_op_set_result_like(call, 0, dt_op_call_input(call, 7), DT_F32);
+  return NULL;
+}
+
 static dt_status_t refusing(dt_op_call_t *call, void *closure) {
   (void)call, (void)closure;
   return dt_status_make(DT_E_DTYPE, "expected halves");
@@ -540,6 +540,8 @@ static void test_calls_that_are_refused(void **state) {
               (dt_op_options_t){.name = "test.odd", .infer = odd_result, .kernel = scale_kernel});
   register_op(
       f, (dt_op_options_t){.name = "test.low", .infer = stored_result, .kernel = scale_kernel});
+  register_op(
+      f, (dt_op_options_t){.name = "test.like", .infer = like_nothing, .kernel = scale_kernel});
   register_op(f, (dt_op_options_t){.name = "test.half", .infer = refusing, .kernel = scale_kernel});
   odd.name = "test.lies";
   odd.decompose = lying;
@@ -550,6 +552,7 @@ static void test_calls_that_are_refused(void **state) {
   expect_refused(f, "1test.none", DT_E_ARGUMENT, "test.none: infer set no result");
   expect_refused(f, "1test.odd", DT_E_ARGUMENT, "test.odd: result 1 is set; the next is 0");
   expect_refused(f, "1test.low", DT_E_DTYPE, "result 0 is f8e5m2, a dtype for storage");
+  expect_refused(f, "1test.like", DT_E_ARGUMENT, "like");
   expect_refused(f, "1test.half", DT_E_DTYPE, "test.half: expected halves");
   expect_refused(f, "1test.lies", DT_E_STATE, "outside of infer");
 }

@@ -28,13 +28,12 @@ static onnx_bytes_t bytes_of(const char *graph, const char *more) {
 
 // alpha x + shift, and the sum of what is in the lists for each element.
 static dt_status_t infer(dt_op_call_t *call, void *closure) {
-  dt_trace_t *t = dt_op_call_trace(call);
-  dt_sym_t n = dt_dim(t, dt_op_call_input(call, 0), 0);
+  dt_value_t x = dt_op_call_input(call, 0);
   (void)closure;
   if (!dt_op_call_attr(call, "alpha", DT_OP_ATTR_FLOAT))
     return dt_status_make(DT_E_ARGUMENT, "alpha is missing");
-  dt_op_set_result(call, 0, DT_F32, 1, &n);
-  dt_op_set_result(call, 1, DT_F32, 1, &n);
+  dt_op_set_result_like(call, 0, x, DT_F32);
+  dt_op_set_result_like(call, 1, x, DT_F32);
   return NULL;
 }
 
