@@ -114,11 +114,13 @@ void dt_trace_recode(dt_trace_t *trace, dt_code_t from, dt_code_t to) {
 
 // ---- Handles ------------------------------------------------------------------------------------
 dt_value_t dt__trace_current(const dt_trace_t *trace, dt_value_t x) {
+  if (x.trace != (trace->tag | DT_TRACE_ARGUMENT))
+    return x;
   for (uint32_t k = 0; trace->updates && k < trace->request->n_inputs; k++) {
     if (trace->inputs[k].handle.id == x.id && trace->inputs[k].current.id)
       return trace->inputs[k].current;
   }
-  return x;
+  return (dt_value_t){.id = x.id, .trace = trace->tag};
 }
 
 const dt_node_t *dt__trace_node(dt_trace_t *trace, dt_value_t x, const char *what) {
@@ -128,7 +130,7 @@ const dt_node_t *dt__trace_node(dt_trace_t *trace, dt_value_t x, const char *wha
                   "%s is the none value (id 0): it was never set, or comes from another trace that "
                   "failed",
                   what);
-  else if (x.trace && x.trace != trace->tag)
+  else if (x.trace && (x.trace & ~DT_TRACE_ARGUMENT) != trace->tag)
     DT_TRACE_FAIL(trace, DT_E_ARGUMENT, "%s (id %u) is a value of another trace", what, x.id);
   else if (x.id > trace->graph->nodes.len)
     DT_TRACE_FAIL(trace, DT_E_ARGUMENT, "%s (id %u) is no value of this trace", what, x.id);
@@ -327,7 +329,7 @@ static dt_value_t add_sized(dt_trace_t *trace, dt_op_t op, dt_value_t x, uint32_
   if (trace->status || !dt__trace_node(trace, x, "argument 0"))
     return none_value;
   if (has_sizes(trace, x, rank, sizes))
-    return x;
+    return dt__trace_current(trace, x);
   dt_attrs_t attrs = {0};
   attrs.n_syms = rank;
   if (rank)

@@ -17,7 +17,7 @@ typedef struct dt_trace_item_t {
 } dt_trace_item_t;
 // An input as the program sees it.
 typedef struct dt_trace_input_t {
-  dt_value_t handle;  // what in[] holds
+  dt_value_t handle;  // what in[] holds; of a tensor marked DT_TRACE_ARGUMENT
   dt_value_t current; // what reading it gives, once it is updated; 0: the handle
   dt_sym_t value;     // of an integer or boolean argument
 } dt_trace_input_t;
@@ -101,12 +101,15 @@ bool dt__trace_take(dt_trace_t *trace, dt_status_t status);
 // library passes on to its own builders may have none.
 #define DT_TRACE_TAG_SHIFT 24
 #define DT_TRACE_MOST_SYMS ((uint32_t)1 << DT_TRACE_TAG_SHIFT)
+// Beside the tag where in[] holds a tensor: reading it gives its newest value. A value without the
+// mark is that of its node, even where an input has the same id.
+#define DT_TRACE_ARGUMENT ((uint32_t)1 << 8)
 static inline dt_value_t dt__trace_value(const dt_trace_t *trace, dt_node_id_t id) {
   return (dt_value_t){.id = id.id, .trace = id.id ? trace->tag : 0};
 }
 // The node behind a value; NULL fails the trace, naming the argument as `what`.
 const dt_node_t *dt__trace_node(dt_trace_t *trace, dt_value_t x, const char *what);
-// What reading `x` gives: an updated input's new value, else `x`.
+// What reading `x` gives, whatever is updated later: of an input its newest value, else `x`.
 dt_value_t dt__trace_current(const dt_trace_t *trace, dt_value_t x);
 // A size from a program, made one of the environment's in place. False fails the trace: it is none,
 // or not of this trace.
@@ -135,7 +138,7 @@ dt_value_t dt__trace_interpose(dt_trace_t *trace, dt_value_t made);
 // The same, for element-wise ops: all inputs are checked and brought to one shape first.
 dt_value_t dt__trace_add_broadcast(dt_trace_t *trace, dt_op_t op, const dt_value_t *inputs,
                                    uint32_t n, const dt_attrs_t *attrs);
-// x with the given sizes by a reshape or an expand node, or x itself where it has them.
+// x with the given sizes by a reshape or an expand node, or what reading x gives where it has them.
 dt_value_t dt__trace_reshape(dt_trace_t *trace, dt_value_t x, uint32_t rank, const dt_sym_t *sizes);
 dt_value_t dt__trace_expand(dt_trace_t *trace, dt_value_t x, uint32_t rank, const dt_sym_t *sizes);
 // `size` elements of x along `axis`, from `start` on, `step` apart.
@@ -204,6 +207,8 @@ void dt__trace_results(dt_trace_t *trace, dt_value_t control, uint32_t n, dt_val
 // Drops what was traced in bodies from the graph, which no node outside of them uses.
 dt_status_t dt__trace_drop_bodies(dt_trace_t *trace) DT_MUST_USE;
 
+// The handle of the argument that the node is a value of, or was; or none. (builders_update.c)
+dt_value_t dt__trace_input_of(const dt_trace_t *trace, uint32_t id);
 // Updates the input; dt_update begins with it. (builders_update.c)
 void dt__trace_update(dt_trace_t *trace, dt_value_t input, dt_value_t value);
 // DT_E_ARGUMENT where an updated input overlaps another in part. (builders_update.c)

@@ -37,7 +37,7 @@ dt_value_t dt_where(dt_trace_t *trace, dt_value_t cond, dt_value_t a, dt_value_t
   return dt__trace_add_broadcast(trace, DT_OP_where, (dt_value_t[]){cond, a, b}, 3, NULL);
 }
 
-// `x` as `dtype` by `op`; itself where it is that already.
+// `x` as `dtype` by `op`; as it is where it is that already.
 static dt_value_t as_dtype(dt_trace_t *trace, dt_op_t op, dt_value_t x, dt_dtype_t dtype,
                            uint32_t how) {
   const dt_node_t *node = dt__trace_node(trace, x, "argument 0");
@@ -48,7 +48,7 @@ static dt_value_t as_dtype(dt_trace_t *trace, dt_op_t op, dt_value_t x, dt_dtype
     return none_value;
   }
   if (node->dtype == dtype)
-    return x;
+    return dt__trace_current(trace, x);
   dt_attrs_t attrs = {0};
   attrs.dtype = dtype;
   attrs.mode = how;

@@ -16,21 +16,10 @@ typedef struct chain_t {
   bool placed;             // the numbers of elements say best where they are
 } chain_t;
 
-// The argument whose value node `id` is or was.
-static dt_value_t input_of(const dt_trace_t *trace, uint32_t id) {
-  for (uint32_t k = 0; k < trace->request->n_inputs; k++)
-    if (trace->inputs[k].handle.id == id || trace->inputs[k].current.id == id)
-      return trace->inputs[k].handle;
-  for (uint32_t k = trace->versions.len; k-- > 0;)
-    if (trace->versions.items[k].value.id == id)
-      return trace->versions.items[k].input;
-  return none_value;
-}
-
 static bool find_base(chain_t *chain, dt_value_t view) {
   dt_trace_t *trace = chain->trace;
   uint32_t id = dt__trace_current(trace, view).id, n = 0;
-  for (; !(chain->input = input_of(trace, id)).id; n++) {
+  for (; !(chain->input = dt__trace_input_of(trace, id)).id; n++) {
     const dt_node_t *node = dt__graph_node(trace->graph, (dt_node_id_t){id});
     if (dt__op_info(node->op)->lower != DT_LOWER_view)
       break;

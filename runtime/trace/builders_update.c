@@ -91,7 +91,8 @@ static bool find_input(dt_trace_t *trace, dt_value_t input, uint32_t *out) {
   while (k < request->n_inputs && trace->inputs[k].handle.id != input.id)
     k++;
   *out = k;
-  if (input.id == 0 || k == request->n_inputs)
+  bool marked = input.trace == (trace->tag | DT_TRACE_ARGUMENT);
+  if (k == request->n_inputs || (!marked && request->inputs[k].kind == DT_INPUT_TENSOR))
     DT_TRACE_FAIL(trace, DT_E_ARGUMENT,
                   "the input is no value of in[]: inputs alone can be updated");
   else if (request->inputs[k].kind != DT_INPUT_TENSOR)
@@ -129,6 +130,27 @@ static bool check_value(dt_trace_t *trace, uint32_t k, const dt_node_t *node) {
   return false;
 }
 
+dt_value_t dt__trace_input_of(const dt_trace_t *trace, uint32_t id) {
+  for (uint32_t k = 0; k < trace->request->n_inputs; k++)
+    if (trace->inputs[k].handle.id == id || trace->inputs[k].current.id == id)
+      return trace->inputs[k].handle;
+  for (uint32_t k = trace->versions.len; k-- > 0;)
+    if (trace->versions.items[k].value.id == id)
+      return trace->versions.items[k].input;
+  return (dt_value_t){0};
+}
+
+// The value as a node that is no other argument's, so that views of it are views of one argument.
+static dt_value_t own_value(dt_trace_t *trace, dt_value_t value) {
+  value = dt__trace_current(trace, value);
+  if (!dt__trace_input_of(trace, value.id).id)
+    return value;
+  const dt_node_t *node = dt__graph_node(trace->graph, (dt_node_id_t){value.id});
+  dt_attrs_t attrs = {.n_syms = node->rank};
+  memcpy(attrs.syms, node->sizes, node->rank * sizeof(attrs.syms[0]));
+  return dt__trace_add(trace, DT_OP_reshape, &value, 1, &attrs);
+}
+
 // The last update of a memory is what is written.
 static bool record(dt_trace_t *trace, uint32_t root, dt_value_t value) {
   dt_graph_t *graph = trace->graph;
@@ -160,7 +182,9 @@ void dt__trace_update(dt_trace_t *trace, dt_value_t input, dt_value_t value) {
   const dt_node_t *node = dt__trace_node(trace, value, "the value");
   if (!node || !check_value(trace, k, node) || !find_shared(trace))
     return;
-  value = dt__trace_current(trace, value);
+  value = own_value(trace, value);
+  if (trace->status)
+    return;
   const uint32_t *shared = trace->traced->shared;
   const dt_graph_input_t *inputs = trace->graph->inputs.items;
   for (uint32_t j = 0; j < trace->request->n_inputs; j++) {

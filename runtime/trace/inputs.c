@@ -234,6 +234,8 @@ dt_status_t dt__trace_declare(dt_trace_t *trace, const dt_trace_request_t *reque
     }
     DT_TRY(declare_input(&declare, k, &id));
     out[k] = dt__trace_value(trace, id);
+    if (request->inputs[k].kind == DT_INPUT_TENSOR)
+      out[k].trace |= DT_TRACE_ARGUMENT;
     trace->inputs[k].handle = out[k];
   }
   // Last, so that symbols are numbered as the inputs stand.

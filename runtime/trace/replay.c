@@ -524,7 +524,7 @@ static dt_value_t replay_node(const run_t *run, const dt_node_t *node) {
   const dt_graph_t *text = run->text;
   uint32_t index = node->attrs->index;
   if (node->op == DT_OP_input)
-    return run->in[index];
+    return dt__trace_current(run->trace, run->in[index]); // updates come last
   if (node->op == DT_OP_constant)
     return (dt_constant)(run->trace, text->constants.items[index].name, run->r->constants[index]);
   if (node->op == DT_OP_result)

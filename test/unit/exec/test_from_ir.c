@@ -212,8 +212,30 @@ static void making_one_survives_no_memory(void **state) {
   assert_true(done);
 }
 
+// What comes out is read before the argument is written.
+static void outputs_come_before_updates(void **state) {
+  const fixture_t *fixture = *state;
+  static const char text[] = "graph (s0: [0, 1000] hint 3) {\n"
+                             "  %1 = input \"x\" f32[s0] strides [1] contiguous\n"
+                             "  %2 = neg %1 : f32[s0]\n"
+                             "  update 0 %2\n"
+                             "  return %1\n"
+                             "}\n";
+  dt_function_t *function = NULL;
+  expect_ok(from_text(fixture, text, &function));
+  dt_tensor_t *x = tensor_full(2, 1, SIZES(3)), *out = NULL;
+  expect_ok(dt_call(fixture->session, function, &x, 1, &out, 1, NULL));
+  for (int k = 0; k < 3; k++) {
+    assert_true(((const float *)dt_tensor_data(out))[k] == 2);
+    assert_true(((const float *)dt_tensor_data(x))[k] == -2);
+  }
+  RELEASE(x, out);
+  dt_function_release(function);
+}
+
 RUN_TESTS(TEST_WITH(texts_of_programs_answer_as_they_do, setup, fixture_close),
           TEST_WITH(declarations_come_from_the_text, setup, fixture_close),
           TEST_WITH(what_makes_no_function_is_refused, setup, fixture_close),
+          TEST_WITH(outputs_come_before_updates, setup, fixture_close),
           TEST_WITH(values_from_inside, setup, fixture_close),
           TEST_WITH(making_one_survives_no_memory, setup, fixture_close))

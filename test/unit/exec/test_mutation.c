@@ -197,6 +197,53 @@ PROGRAM(of_value) {
                           dt_slice(t, in[Y], 1, num(t, 0), num(t, 2), 1));
   return NULL;
 }
+// An argument is written with another, which is then written itself.
+PROGRAM(takes_over) {
+  (void)closure;
+  dt_update(t, in[X], in[Y]);
+  dt_update(t, in[Y], dt_neg(t, in[Y]));
+  dt_value_t product = dt_cumprod(t, in[X], 1, DT_CUMSUM_INCLUSIVE);
+  (void)dt_update_view(t, row_of(t, in[X], num(t, 1)), row_of(t, product, num(t, 0)));
+  out[0] = dt_neg(t, in[X]);
+  return NULL;
+}
+PROGRAM(takes_over_view) {
+  (void)closure;
+  dt_value_t written = dt_update_view(t, in[X], in[Y]);
+  dt_update(t, in[Y], dt_neg(t, in[Y]));
+  dt_update(t, in[X], dt_add(t, written, in[X]));
+  out[0] = dt_neg(t, in[X]);
+  return NULL;
+}
+static dt_status_t hand_back(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  (void)t;
+  (void)closure;
+  out[0] = in[0];
+  return NULL;
+}
+// What is an argument unchanged stays what it was when that is written.
+PROGRAM(stays) {
+  (void)closure;
+  dt_value_t taken;
+  dt_sym_t sizes[] = {dt_dim(t, in[X], 0), num(t, WIDTH)};
+  dt_value_t cast = dt_cast(t, in[X], DT_F32), shaped = dt_reshape(t, in[X], 2, sizes);
+  dt_value_t whole = dt_expand(t, in[X], 2, sizes);
+  dt_cond(t, dt_scalar(t, DT_BOOL, 1), hand_back, hand_back, NULL, 1, in, 1, &taken);
+  dt_update(t, in[X], in[Y]);
+  dt_update(t, in[Y], dt_add(t, dt_add(t, cast, shaped), dt_add(t, whole, taken)));
+  out[0] = dt_neg(t, cast);
+  return NULL;
+}
+// One value for both arguments; a view of one of them is then written.
+PROGRAM(one_for_both) {
+  (void)closure;
+  dt_value_t sum = dt_add(t, in[X], in[Y]);
+  dt_update(t, in[X], sum);
+  dt_update(t, in[Y], sum);
+  (void)dt_update_view(t, row_of(t, in[Y], num(t, 1)), in[ROW]);
+  out[0] = dt_neg(t, in[X]);
+  return NULL;
+}
 // As it was.
 PROGRAM(nothing) {
   (void)closure;
@@ -228,6 +275,10 @@ static const struct {
                 {"rows_shared", rows_shared},
                 {"put", put},
                 {"of_value", of_value},
+                {"takes_over", takes_over},
+                {"takes_over_view", takes_over_view},
+                {"stays", stays},
+                {"one_for_both", one_for_both},
                 {"nothing", nothing}};
 #define N_PROGRAMS (sizeof(programs) / sizeof(programs[0]))
 
@@ -427,6 +478,46 @@ static void test_by_hand(void **state) {
   release_tensors(after.in, N_IN);
 }
 
+// What was read of an argument before it is written.
+static void test_kept(void **state) {
+  (void)state;
+  static arguments_t before, after;
+  run(takes_over, &before, &after);
+  for (int i = 0; i < ROWS; i++) {
+    float product = 1;
+    for (int j = 0; j < WIDTH; j++) {
+      product *= element(before.y, 0, j);
+      float want = i == 1 ? product : element(before.y, i, j);
+      assert_float_equal(element(after.x, i, j), want, 1e-6);
+      assert_true(element(after.y, i, j) == -element(before.y, i, j));
+    }
+  }
+  release_tensors(before.in, N_IN);
+  release_tensors(after.in, N_IN);
+  run(takes_over_view, &before, &after);
+  for (int i = 0; i < ROWS * WIDTH; i++) {
+    assert_true(after.x[i] == 2 * before.y[i]);
+    assert_true(after.y[i] == -before.y[i]);
+  }
+  release_tensors(before.in, N_IN);
+  release_tensors(after.in, N_IN);
+  run(stays, &before, &after);
+  for (int i = 0; i < ROWS * WIDTH; i++) {
+    assert_true(after.x[i] == before.y[i]);
+    assert_true(after.y[i] == 4 * before.x[i]);
+  }
+  release_tensors(before.in, N_IN);
+  release_tensors(after.in, N_IN);
+  run(one_for_both, &before, &after);
+  const float *row = dt_tensor_data(before.in[ROW]);
+  for (int i = 0; i < ROWS * WIDTH; i++) {
+    assert_true(after.x[i] == before.x[i] + before.y[i]);
+    assert_true(after.y[i] == (i / WIDTH == 1 ? row[i - WIDTH] : after.x[i]));
+  }
+  release_tensors(before.in, N_IN);
+  release_tensors(after.in, N_IN);
+}
+
 // ---- On a device ----------------------------------------------------------------------------------
 static void check_device(const fixture_t *host, const fixture_t *device, size_t program) {
   static arguments_t here, there;
@@ -616,5 +707,5 @@ static void test_outside(void **state) {
   fixture_end(&on);
 }
 
-RUN_TESTS(TEST(test_cpu), TEST(test_dtypes), TEST(test_by_hand), TEST(test_cuda),
+RUN_TESTS(TEST(test_cpu), TEST(test_dtypes), TEST(test_by_hand), TEST(test_kept), TEST(test_cuda),
           TEST(test_refused), TEST(test_outside))
