@@ -35,10 +35,19 @@ static dt_status_t byte_op_const(dt_lowering_t *ctx, dt_stage_t *stage, dt_scala
   return byte_op(ctx, stage, op, a, b, out);
 }
 
-static int64_t mask_of(dt_dtype_t dtype) { return ((int64_t)1 << dt_dtype_bits(dtype)) - 1; }
+dt_status_t dt__lower_bits_inst(dt_lowering_t *ctx, dt_stage_t *stage, dt_dtype_t from,
+                                dt_dtype_t to, uint32_t *value) {
+  dt_dtype_t packed = dt__dtype_is_packed(from) ? from : to;
+  dt_inst_t inst = {.kind = DT_INST_BITS, .dtype = dt__dtype_stored(to), .args = {*value}};
+  if (dt__dtype_is_packed(packed))
+    return byte_op_const(ctx, stage, DT_SCALAR_bit_and, *value,
+                         ((int64_t)1 << dt_dtype_bits(packed)) - 1, value);
+  return dt__dtype_stored(from) == inst.dtype ? NULL
+                                              : dt__stage_add(ctx->program, stage, &inst, value);
+}
 
 // ---- From ---------------------------------------------------------------------------------------
-// The element of the packed value `id` at `at`, in the low bits of an U8.
+// The element of the packed value `id` at `at`, in the low bits of an U8, with others above it.
 static dt_status_t read_packed(dt_lowering_t *ctx, dt_stage_t *stage, dt_node_id_t id,
                                const dt_sym_t *at, uint32_t *out) {
   const dt_node_t *node = dt__lower_node(ctx, id);
@@ -46,24 +55,20 @@ static dt_status_t read_packed(dt_lowering_t *ctx, dt_stage_t *stage, dt_node_id
   uint32_t value = 0, below = 0;
   for (uint32_t k = 0; k < node->rank; k++)
     byte[k] = at[k];
-  if (node->rank == 0) {
-    DT_TRY(dt__lower_read(ctx, stage, id, at, DT_NO_INST, DT_NO_INST, &value));
-  } else {
-    dt_sym_t last = at[node->rank - 1];
-    byte[node->rank - 1] = dt__sym_floordiv(ctx->env, last, per);
-    dt_sym_t place = dt__sym_mul(ctx->env, dt__sym_mod(ctx->env, last, per),
-                                 dt__sym_const(ctx->env, dt_dtype_bits(node->dtype)));
-    dt_inst_t shift = {.kind = DT_INST_INDEX, .dtype = DT_U8, .sym = place};
-    DT_TRY(dt__lower_read(ctx, stage, id, byte, DT_NO_INST, DT_NO_INST, &value));
-    DT_TRY(dt__stage_add(ctx->program, stage, &shift, &below));
-    DT_TRY(byte_op(ctx, stage, DT_SCALAR_shift_right, value, below, &value));
-  }
-  return byte_op_const(ctx, stage, DT_SCALAR_bit_and, value, mask_of(node->dtype), out);
+  if (node->rank == 0)
+    return dt__lower_read(ctx, stage, id, at, DT_NO_INST, DT_NO_INST, out);
+  dt_sym_t last = at[node->rank - 1];
+  byte[node->rank - 1] = dt__sym_floordiv(ctx->env, last, per);
+  dt_sym_t place = dt__sym_mul(ctx->env, dt__sym_mod(ctx->env, last, per),
+                               dt__sym_const(ctx->env, dt_dtype_bits(node->dtype)));
+  dt_inst_t shift = {.kind = DT_INST_INDEX, .dtype = DT_U8, .sym = place};
+  DT_TRY(dt__lower_read(ctx, stage, id, byte, DT_NO_INST, DT_NO_INST, &value));
+  DT_TRY(dt__stage_add(ctx->program, stage, &shift, &below));
+  return byte_op(ctx, stage, DT_SCALAR_shift_right, value, below, out);
 }
 
 static dt_status_t lower_bits(dt_lowering_t *ctx, dt_node_id_t id) {
   const dt_node_t *node = dt__lower_node(ctx, id), *in = dt__lower_node(ctx, node->inputs[0]);
-  dt_inst_t inst = {.kind = DT_INST_BITS, .dtype = dt__dtype_stored(node->dtype)};
   dt_kernel_t kernel;
   dt_stage_t stage = {0};
   dt_sym_t at[DT_MAX_RANK];
@@ -74,9 +79,7 @@ static dt_status_t lower_bits(dt_lowering_t *ctx, dt_node_id_t id) {
     DT_TRY(read_packed(ctx, &stage, node->inputs[0], at, &value));
   else
     DT_TRY(dt__lower_read(ctx, &stage, node->inputs[0], at, DT_NO_INST, DT_NO_INST, &value));
-  inst.args[0] = value;
-  if (dt__dtype_stored(in->dtype) != inst.dtype)
-    DT_TRY(dt__stage_add(ctx->program, &stage, &inst, &value));
+  DT_TRY(dt__lower_bits_inst(ctx, &stage, in->dtype, node->dtype, &value));
   DT_TRY(dt__lower_result(ctx, id, &buffer));
   return dt__lower_end(ctx, &kernel, &stage, buffer, at, value);
 }
@@ -100,7 +103,7 @@ static dt_status_t place_element(dt_lowering_t *ctx, dt_stage_t *stage, dt_node_
       DT_TRY(dt__stage_add(ctx->program, stage, &test, &mask));
   }
   DT_TRY(dt__lower_read(ctx, stage, node->inputs[0], element, mask, DT_NO_INST, out));
-  DT_TRY(byte_op_const(ctx, stage, DT_SCALAR_bit_and, *out, mask_of(node->dtype), out));
+  DT_TRY(dt__lower_bits_inst(ctx, stage, DT_U8, node->dtype, out));
   return k == 0 ? NULL
                 : byte_op_const(ctx, stage, DT_SCALAR_shift_left, *out,
                                 k * (int64_t)dt_dtype_bits(node->dtype), out);

@@ -66,6 +66,10 @@ static dt_status_t add_node(scan_t *scan, dt_lowering_t *inner, dt_node_id_t id)
   case DT_LOWER_cast:
     inst.kind = DT_INST_CAST;
     return add(scan, &inst, out);
+  case DT_LOWER_bits:
+    *out = inst.args[0];
+    return dt__lower_bits_inst(
+        inner, &scan->stage, dt__graph_node(scan->body, node->inputs[0])->dtype, node->dtype, out);
   case DT_LOWER_ew:
   case DT_LOWER_part:
     return add(scan, &inst, out);

@@ -132,6 +132,54 @@ static void test_halves_are_joined_in_f32(void **state) {
   dt_function_release(function);
 }
 
+// ---- Bits -----------------------------------------------------------------------------------------
+// The sum so far is rounded to a low-bit dtype.
+static dt_status_t add_low(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  dt_value_t low = dt_cast(t, in[0], *(const dt_dtype_t *)closure);
+  out[0] = dt_add(t, dt_cast(t, low, DT_F32), in[1]);
+  return NULL;
+}
+
+static dt_status_t join_bits(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  (void)closure;
+  dt_value_t bits = dt_bit_or(t, dt_bitcast(t, in[0], DT_U32), dt_bitcast(t, in[1], DT_U32));
+  out[0] = dt_bitcast(t, bits, DT_F32);
+  return NULL;
+}
+
+static dt_status_t low_scans(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  dt_associative_scan(t, add_low, closure, 1, in, 0, 0, &out[0]);
+  dt_associative_scan(t, join_bits, NULL, 1, in, 0, 0, &out[1]);
+  return NULL;
+}
+
+static void test_bits(void **state) {
+  static const dt_dtype_t dtypes[] = {DT_F8E4M3FN, DT_F8E5M2FNUZ, DT_F8E8M0, DT_F4E2M1,
+                                      DT_I4,       DT_U4,         DT_I2,     DT_U2};
+  fixture_t *fixture = *state;
+  dt_input_decl_t input = {.name = "x", .dtype = DT_F32, .rank = 1};
+  for (size_t d = 0; d < sizeof dtypes / sizeof dtypes[0]; d++) {
+    dt_dtype_t dtype = dtypes[d];
+    dt_function_options_t options = options_of(1, &input);
+    options.n_outputs = 2;
+    dt_function_t *function = function_of(fixture, low_scans, &dtype, &options);
+    options.answer = DT_ANSWER_EVALUATOR;
+    dt_function_t *oracle = function_of(fixture, low_scans, &dtype, &options);
+    for (int64_t n = 1; n < 20; n += 6) {
+      dt_tensor_t *x = tensor_f32(&fixture->rng, 1, &n), *got[2] = {NULL}, *want[2] = {NULL};
+      for (int64_t k = 0; k < n; k++)
+        ((float *)dt_tensor_data(x))[k] *= 3;
+      expect_ok(dt_call(fixture->session, oracle, &x, 1, want, 2, NULL));
+      expect_ok(dt_call(fixture->session, function, &x, 1, got, 2, NULL));
+      for (int k = 0; k < 2; k++)
+        expect_close(got[k], want[k], 0, 0, dt_dtype_name(dtype));
+      RELEASE(x, got[0], got[1], want[0], want[1]);
+    }
+    dt_function_release(function);
+    dt_function_release(oracle);
+  }
+}
+
 // ---- Inside of control ----------------------------------------------------------------------------
 static dt_status_t below_three(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
                                void *closure) {
@@ -380,5 +428,6 @@ static void test_from_text(void **state) {
 }
 
 RUN_TESTS_WITH(setup, fixture_close, TEST(test_recurrences), TEST(test_threads_agree),
-               TEST(test_halves_are_joined_in_f32), TEST(test_in_a_loop), TEST(test_scan_by_length),
-               TEST(test_numbered), TEST(test_network), TEST(test_map), TEST(test_from_text))
+               TEST(test_halves_are_joined_in_f32), TEST(test_bits), TEST(test_in_a_loop),
+               TEST(test_scan_by_length), TEST(test_numbered), TEST(test_network), TEST(test_map),
+               TEST(test_from_text))
