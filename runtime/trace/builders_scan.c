@@ -20,7 +20,7 @@ typedef struct scan_t {
   dt_value_t *xs;
   dt_value_t *init; // the trip's number, the carry, the stacked values
   dt_sym_t length;  // trips
-  dt_sym_t room;    // of the stacked values: one where there may be no trip
+  dt_sym_t room;    // of the stacked values: 1 or more
   dt_trace_control_t control;
 } scan_t;
 
@@ -75,13 +75,18 @@ static bool find_length(scan_t *scan, dt_sym_t length) {
   return !trace->status;
 }
 
-// The body puts a value somewhere even where it never runs: no trips are another variant.
+// The body puts a value somewhere even where it never runs: no trips are another variant, or, where
+// data says how many there are, room for one.
 static void find_room(scan_t *scan) {
   dt_trace_t *trace = scan->trace;
-  dt_sym_t some = dt__trace_made(trace, dt__sym_le(trace->env, literal(trace, 1), scan->length));
+  dt_sym_t one = literal(trace, 1);
+  dt_sym_t some = dt__trace_made(trace, dt__sym_le(trace->env, one, scan->length));
   scan->room = scan->length;
-  if (scan->n_ys && some.id && !(dt_sym_guard_or)(trace, some, true))
-    scan->room = literal(trace, 1);
+  if (!scan->n_ys || !some.id || (dt_sym_guard_or)(trace, some, false))
+    return;
+  scan->room = (dt_sym_guard_or)(trace, some, true)
+                   ? dt__trace_made(trace, dt__sym_max(trace->env, one, scan->length))
+                   : one;
 }
 
 // ---- The body -----------------------------------------------------------------------------------

@@ -263,6 +263,36 @@ static void test_scan_by_length(void **state) {
   }
 }
 
+static dt_status_t numbers_by_data(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
+                                   void *closure) {
+  dt_value_t first[2] = {dt_scalar(t, DT_I64, 0), dt_scalar(t, DT_I64, 1)}, made[3];
+  dt_sym_t n = dt_item(t, in[0]);
+  dt_check(t, dt_sym_le(t, dt_sym_const(t, 0), n), "a length is 0 or more");
+  dt_scan(t, fibonacci, NULL, 2, first, 0, NULL, n, 1, *(const uint32_t *)closure, made);
+  out[0] = made[2];
+  return NULL;
+}
+
+static void test_scan_by_data(void **state) {
+  static const int64_t want[] = {0, 1, 1, 2, 3, 5, 8};
+  fixture_t *fixture = *state;
+  for (uint32_t flags = 0; flags < 2; flags++) {
+    dt_input_decl_t input = {.name = "n", .dtype = DT_I64};
+    dt_function_options_t options = options_of(1, &input);
+    dt_function_t *function = function_of(fixture, numbers_by_data, &flags, &options);
+    for (int64_t n = 7; n >= 0; n--) {
+      dt_tensor_t *length = tensor_integer(n), *out = NULL;
+      expect_ok(dt_call(fixture->session, function, &length, 1, &out, 1, NULL));
+      expect_sizes(out, 1, &n);
+      for (int64_t k = 0; k < n; k++)
+        assert_int_equal(((int64_t *)dt_tensor_data(out))[k], want[flags ? n - 1 - k : k]);
+      RELEASE(length, out);
+    }
+    assert_int_equal(variants_of(function), 1);
+    dt_function_release(function);
+  }
+}
+
 // The trips' numbers, and what they add up to.
 static dt_status_t count_trips(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
                                void *closure) {
@@ -429,5 +459,5 @@ static void test_from_text(void **state) {
 
 RUN_TESTS_WITH(setup, fixture_close, TEST(test_recurrences), TEST(test_threads_agree),
                TEST(test_halves_are_joined_in_f32), TEST(test_bits), TEST(test_in_a_loop),
-               TEST(test_scan_by_length), TEST(test_numbered), TEST(test_network), TEST(test_map),
-               TEST(test_from_text))
+               TEST(test_scan_by_length), TEST(test_scan_by_data), TEST(test_numbered),
+               TEST(test_network), TEST(test_map), TEST(test_from_text))

@@ -294,6 +294,29 @@ static void test_loop_by_data(void **state) {
       want_doubled);
 }
 
+// Data say how many trips there may be, none too, and end it.
+static void want_bounded(const float *x, int64_t n, const dt_tensor_t *const *out) {
+  float sum = 0;
+  for (int64_t k = 0; k < 3 * n; k++)
+    sum += fabsf(x[k]);
+  assert_int_equal(dt_tensor_sizes(out[0])[0], (int64_t)sum);
+  for (int64_t k = 0; k < (int64_t)sum; k++)
+    assert_near(at(out[0], k), (double)k, 0);
+}
+
+static void test_loop_bounded_by_data(void **state) {
+  (void)state;
+  run(MODEL(X CONSTANTS FLOATS("none_yet", "", "0") NODE1("Abs", "x", "size")
+                NODE("ReduceSum", I("size") O("all") INT("keepdims", 0))
+                    NODE("Cast", I("all") O("most") INT("to", 7)) NODE(
+                        "Loop", I("most") I("yes") I("w") O("t") O("y") GRAPH(
+                                    "body", LOOP_IN(ANY_IN("s")) NODE2("Add", "s", "s", "so") NODE(
+                                                "ReduceMin", I("so") O("least") INT("keepdims", 0))
+                                                NODE2("Less", "none_yet", "least", "go_on")
+                                                    OUT("go_on") OUT("so") OUT("i"))) OUT("y")),
+      want_bounded);
+}
+
 // No trip count: the condition compares a counter with a number, as exporters of other frameworks'
 // loops write it. k counts from `start`; a row is k.
 typedef struct counted_t {
@@ -605,7 +628,7 @@ static void test_dft(void **state) {
 }
 
 RUN_TESTS(TEST(test_if_by_data), TEST(test_unsorted), TEST(test_if_by_size), TEST(test_if_refused),
-          TEST(test_loop_over_rows), TEST(test_loop_by_data), TEST(test_loop_counted),
-          TEST(test_loops_within), TEST(test_loop_refused), TEST(test_scan), TEST(test_lstm),
-          TEST(test_gru_lengths), TEST(test_sequences), TEST(test_functions),
-          TEST(test_sequence_out), TEST(test_dft))
+          TEST(test_loop_over_rows), TEST(test_loop_by_data), TEST(test_loop_bounded_by_data),
+          TEST(test_loop_counted), TEST(test_loops_within), TEST(test_loop_refused),
+          TEST(test_scan), TEST(test_lstm), TEST(test_gru_lengths), TEST(test_sequences),
+          TEST(test_functions), TEST(test_sequence_out), TEST(test_dft))
