@@ -47,8 +47,7 @@ typedef struct strided_t {
   dt_trace_t *trace;
   uint32_t rank, n; // dims, and those that move
   dt_sym_t sizes[DT_MAX_RANK], strides[DT_MAX_RANK];
-  uint32_t
-      order[DT_MAX_RANK]; // the dims that move, of the largest stride first where that is known
+  uint32_t order[DT_MAX_RANK]; // the dims that move, of the largest stride first
   dt_sym_t offset;
 } strided_t;
 
@@ -78,8 +77,7 @@ static bool sort_dims(strided_t *s) {
     if (holds_here(s->trace, dt__sym_eq(env, s->strides[d], zero)))
       continue;
     uint32_t at = s->n++;
-    for (; at &&
-           dt__sym_known_true(env, dt__sym_lt(env, s->strides[s->order[at - 1]], s->strides[d]));
+    for (; at && holds_here(s->trace, dt__sym_lt(env, s->strides[s->order[at - 1]], s->strides[d]));
          at--)
       s->order[at] = s->order[at - 1];
     s->order[at] = d;

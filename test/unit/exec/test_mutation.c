@@ -123,6 +123,16 @@ PROGRAM(view_strided) {
   out[0] = to; // what it showed
   return NULL;
 }
+// Which of the strides is the larger one the call says.
+PROGRAM(view_strided_here) {
+  (void)closure;
+  dt_sym_t sizes[] = {num(t, 3), num(t, 2)};
+  dt_sym_t strides[] = {dt_int_value(t, in[P]), num(t, 9)};
+  dt_value_t to = dt_as_strided(t, in[X], 2, sizes, strides, num(t, 5));
+  (void)dt_update_view(t, to, dt_as_strided(t, in[Y], 2, sizes, strides, num(t, 1)));
+  out[0] = dt_neg(t, in[X]);
+  return NULL;
+}
 PROGRAM(view_unfold) {
   (void)closure;
   dt_value_t to = dt_unfold(t, in[X], 1, num(t, 2), num(t, 3));
@@ -267,6 +277,7 @@ static const struct {
                 {"view_of_view", view_of_view},
                 {"view_diagonal", view_diagonal},
                 {"view_strided", view_strided},
+                {"view_strided_here", view_strided_here},
                 {"view_unfold", view_unfold},
                 {"several", several},
                 {"rows_twice", rows_twice},
