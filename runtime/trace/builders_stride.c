@@ -131,6 +131,14 @@ static dt_value_t arrange(strided_t *s, dt_value_t x) {
   return trace->status ? none_value : dt__trace_expand(trace, x, s->rank, s->sizes);
 }
 
+// No element of x, which has one dim.
+static dt_value_t none_of(strided_t *s, dt_value_t x) {
+  dt_sym_t zero = dt__sym_const(s->trace->env, 0);
+  if (!s->trace->status)
+    x = dt__trace_slice(s->trace, x, 0, zero, zero, 1);
+  return s->trace->status ? none_value : dt__trace_reshape(s->trace, x, s->rank, s->sizes);
+}
+
 dt_value_t dt_as_strided(dt_trace_t *trace, dt_value_t x, uint32_t rank, const dt_sym_t *sizes,
                          const dt_sym_t *strides, dt_sym_t offset) {
   const dt_node_t *node = begin(trace, "as_strided", x);
@@ -139,15 +147,15 @@ dt_value_t dt_as_strided(dt_trace_t *trace, dt_value_t x, uint32_t rank, const d
       !dt__trace_syms(trace, rank, strides, DT_MAX_RANK, "strides", s.strides) ||
       !dt__trace_sym(trace, &s.offset, "offset"))
     return none_value;
-  dt_dtype_t dtype = node->dtype;
   dt_sym_t all = dt__sym_const(trace->env, 1);
   for (uint32_t d = 0; d < node->rank; d++)
     all = dt__sym_mul(trace->env, all, node->sizes[d]);
-  if (has_no_elements(&s))
-    return (dt_full)(trace, dtype, 0, rank, sizes);
-  if (!dt__trace_made(trace, all).id || !sort_dims(&s))
+  bool empty = has_no_elements(&s);
+  if (!dt__trace_made(trace, all).id || (!empty && !sort_dims(&s)))
     return none_value;
   x = dt__trace_reshape(trace, x, 1, &all);
+  if (empty)
+    return none_of(&s, x);
   x = trace->status ? none_value : dt__trace_slice(trace, x, 0, s.offset, reach_of(&s, 0), 1);
   return arrange(&s, split_dims(&s, x));
 }

@@ -282,6 +282,15 @@ static dt_status_t flat_program(dt_trace_t *t, const dt_value_t *in, dt_value_t 
   return NULL;
 }
 
+static dt_status_t none_program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
+                                void *closure) {
+  (void)closure;
+  const dt_sym_t zero = dt_sym_const(t, 0), three = dt_sym_const(t, 3);
+  out[0] = dt_as_strided(t, in[0], 2, (const dt_sym_t[]){three, zero},
+                         (const dt_sym_t[]){three, three}, three);
+  return NULL;
+}
+
 // Padded, joined with itself along the last dim, and picked by index, backwards.
 static dt_status_t many_program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
                                 void *closure) {
@@ -303,7 +312,7 @@ static dt_status_t many_program(dt_trace_t *t, const dt_value_t *in, dt_value_t 
 }
 
 static void test_moves(fixture_t *place) {
-  static const dt_program_fn_t programs[] = {same_program, turn_program, flat_program,
+  static const dt_program_fn_t programs[] = {same_program, turn_program, flat_program, none_program,
                                              many_program};
   static const int64_t sizes[][3] = {{2, 3, 5}, {1, 1, 1}, {3, 2, 4}, {2, 1, 7},
                                      {0, 3, 3}, {2, 3, 0}, {1, 4, 2}, {3, 5, 33}};

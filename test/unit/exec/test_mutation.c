@@ -133,6 +133,16 @@ PROGRAM(view_strided_here) {
   out[0] = dt_neg(t, in[X]);
   return NULL;
 }
+// No element of it.
+PROGRAM(view_strided_empty) {
+  (void)closure;
+  dt_sym_t none = dt_sym_sub(t, dt_int_value(t, in[P]), num(t, 2));
+  dt_sym_t sizes[] = {num(t, 3), none}, strides[] = {num(t, 2), num(t, 11)};
+  dt_value_t to = dt_as_strided(t, in[X], 2, sizes, strides, num(t, 5));
+  (void)dt_update_view(t, to, dt_neg(t, dt_as_strided(t, in[Y], 2, sizes, strides, num(t, 1))));
+  out[0] = to;
+  return NULL;
+}
 PROGRAM(view_unfold) {
   (void)closure;
   dt_value_t to = dt_unfold(t, in[X], 1, num(t, 2), num(t, 3));
@@ -278,6 +288,7 @@ static const struct {
                 {"view_diagonal", view_diagonal},
                 {"view_strided", view_strided},
                 {"view_strided_here", view_strided_here},
+                {"view_strided_empty", view_strided_empty},
                 {"view_unfold", view_unfold},
                 {"several", several},
                 {"rows_twice", rows_twice},
