@@ -35,7 +35,8 @@ dt_status_t dt__lower_view(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
 dt_status_t dt__lower_ew(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
 dt_status_t dt__lower_cast(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
 dt_status_t dt__lower_bits(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
-// Instruction `*value`, an element of `from`, as the bits of `to`: that or a new one. (lower_bits.c)
+// Instruction `*value`, an element of `from`, as the bits of `to`: itself or another one.
+// (lower_bits.c)
 dt_status_t dt__lower_bits_inst(dt_lowering_t *ctx, dt_stage_t *stage, dt_dtype_t from,
                                 dt_dtype_t to, uint32_t *value) DT_MUST_USE;
 dt_status_t dt__lower_reduce(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
