@@ -29,10 +29,13 @@ extern "C" {
 // A tensor seen as one of a dtype and rank. Belongs to one thread.
 typedef struct dt_accessor_t {
   const dt_op_tensor_t *tensor;
+  dt_dtype_t dtype;
   uint32_t element; // bytes
   uint32_t rank;
-  int32_t bad_dim; // of the first index that is outside: the dim; -1: none
-  bool unfit;      // another dtype, rank or element
+  int32_t bad_dim;    // of the first index that is outside: the dim; -1: none
+  bool unfit;         // another dtype, rank or element
+  uint32_t bad_bytes; // of the first element of another size or rank
+  uint32_t bad_rank;
   int64_t bad_index;
   uint64_t nowhere[2]; // where elements that are not there are read and written
 } dt_accessor_t;
@@ -43,6 +46,7 @@ static inline dt_accessor_t dt_access(const dt_op_tensor_t *tensor, dt_dtype_t d
   dt_accessor_t a;
   memset(&a, 0, sizeof(a));
   a.tensor = tensor;
+  a.dtype = dtype;
   a.rank = rank;
   a.bad_dim = -1;
   a.element = (uint32_t)dt_dtype_size(dtype);
@@ -59,6 +63,10 @@ static inline void *dt_access_at(dt_accessor_t *a, size_t bytes, uint32_t rank,
                                  const int64_t *index) {
   int64_t offset = 0;
   if (a->unfit || rank != a->rank || bytes != a->element) {
+    if (!a->unfit) {
+      a->bad_bytes = (uint32_t)bytes;
+      a->bad_rank = rank;
+    }
     a->unfit = true;
     return a->nowhere;
   }
@@ -138,15 +146,19 @@ static inline dt_status_t dt_access_status(const dt_accessor_t *first, ...) {
   va_list more;
   va_start(more, first);
   for (const dt_accessor_t *a = first; a && !status; a = va_arg(more, const dt_accessor_t *), k++) {
-    if (a->unfit) {
-      bool dtype = a->tensor && dt_dtype_size(a->tensor->dtype) != a->element;
+    if (a->unfit && a->bad_bytes) {
       (void)snprintf(text, sizeof(text),
-                     "accessor %u: the tensor is %s of rank %u, not %u bytes of "
-                     "rank %u",
-                     (unsigned)k, a->tensor ? dt_dtype_name(a->tensor->dtype) : "none",
-                     a->tensor ? (unsigned)a->tensor->rank : 0u, (unsigned)a->element,
-                     (unsigned)a->rank);
-      status = dt_status_make(dtype ? DT_E_DTYPE : DT_E_SHAPE, text);
+                     "accessor %u: an element of %u bytes at %u indices; it is %s of rank %u",
+                     (unsigned)k, (unsigned)a->bad_bytes, (unsigned)a->bad_rank,
+                     dt_dtype_name(a->dtype), (unsigned)a->rank);
+      status = dt_status_make(a->bad_rank == a->rank ? DT_E_DTYPE : DT_E_SHAPE, text);
+    } else if (a->unfit) {
+      (void)snprintf(
+          text, sizeof(text), "accessor %u: the tensor is %s of rank %u, not %s of rank %u",
+          (unsigned)k, a->tensor ? dt_dtype_name(a->tensor->dtype) : "none",
+          a->tensor ? (unsigned)a->tensor->rank : 0u, dt_dtype_name(a->dtype), (unsigned)a->rank);
+      status =
+          dt_status_make(a->tensor && a->tensor->dtype != a->dtype ? DT_E_DTYPE : DT_E_SHAPE, text);
     } else if (a->bad_dim >= 0) {
       (void)snprintf(text, sizeof(text), "accessor %u: index %lld of dim %d, whose size is %lld",
                      (unsigned)k, (long long)a->bad_index, (int)a->bad_dim,

@@ -190,6 +190,7 @@ DT_API dt_status_t dt_lowering_override(dt_runtime_t *runtime, const char *op,
 // Sees each node that builders make of other values: `made`, what it is (without users), and its
 // operands. It gives the value that stands for the builder's, which it may make by builders: of the
 // same dtype and sizes; or the none value, for `made`. Inside of it builders are not interposed.
+// Calls of users' ops, and the expands that broadcast operands, are not shown.
 typedef dt_value_t (*dt_interposer_fn_t)(dt_trace_t *trace, dt_value_t made,
                                          const dt_node_info_t *info, const dt_value_t *inputs,
                                          void *closure);

@@ -114,6 +114,14 @@ dt_status_t dt__dtype_rule_external(dt_infer_t *ctx) {
       return dt__infer_fail(ctx, DT_E_DTYPE,
                             "result %u is %s, a dtype for storage that no op gives; dt_cast to it",
                             k, dt_dtype_name(external->results[k].dtype));
+  if (external->part == DT_EXTERNAL_NUMBERS &&
+      (external->n_results != 1 || external->results[0].dtype != DT_I64 ||
+       external->results[0].rank != 1))
+    return dt__infer_fail(ctx, DT_E_ARGUMENT,
+                          "numbers of an op are one result, i64 of rank 1; here %u results, the "
+                          "first %s of rank %u",
+                          external->n_results, dt_dtype_name(external->results[0].dtype),
+                          external->results[0].rank);
   ctx->dtype = external->results[0].dtype;
   return NULL;
 }

@@ -139,6 +139,8 @@ static dt_status_t load(dt_externals_t *externals, void *device, uint32_t index,
   const dt_op_def_t *def = entry->call.def;
   if (!externals->codegen->external || !def)
     return DT_FAIL(DT_E_UNSUPPORTED, "%s: the device runs no kernels of users", entry->call.name);
+  if (entry->call.part != DT_EXTERNAL_KERNEL)
+    return DT_FAIL(DT_E_UNSUPPORTED, "%s: its numbers are read by the CPU alone", entry->call.name);
   return dt__status_annotate(externals->codegen->external(device, &def->device, count_words(entry),
                                                           &externals->code[index], &entry->fn),
                              "%s", entry->call.name);

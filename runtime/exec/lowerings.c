@@ -36,8 +36,7 @@ static dt_status_t ask(const lowering_t *lowering, dt_rewriter_t *r, dt_value_t 
   *next = dt_rewriter_next(r, node); // what was made stands in front of the node
   if (!made.id || made.id == node.id)
     return NULL;
-  DT_TRY(dt_rewriter_replace(r, node, made));
-  return dt_rewriter_erase(r, node);
+  return dt_rewriter_replace(r, node, made); // `made` may read it; else it goes with what is unused
 }
 
 static dt_status_t run(dt_rewriter_t *r, void *closure) {

@@ -4,6 +4,7 @@
 #include "runtime/trace/builder.h"
 
 #include "ductile/experimental.h"
+#include "lower/graph/external.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/watch.h"
 
@@ -280,30 +281,45 @@ static dt_status_t check_budget(const dt_trace_t *trace) {
   return n % NODES_A_LOOK ? NULL : dt__watch_check(watch);
 }
 
-static dt_value_t add(dt_trace_t *trace, dt_op_t op, const dt_value_t *inputs, uint32_t n,
-                      const dt_attrs_t *attrs, bool broadcast) {
+static bool may_add(dt_trace_t *trace) {
+  if (trace->pass == DT_PASS_LOOK)
+    DT_TRACE_FAIL(trace, DT_E_STATE, "the graph is only looked at, at point fused");
+  return dt__trace_take(trace, trace->status ? NULL : check_budget(trace));
+}
+
+static dt_value_t added(dt_trace_t *trace, dt_node_id_t node) {
+  if (trace->lost_cond)
+    (void)dt__trace_take(trace, DT_NO_MEMORY());
   if (trace->status)
     return none_value;
-  if (trace->pass == DT_PASS_LOOK) {
-    DT_TRACE_FAIL(trace, DT_E_STATE, "the graph is only looked at, at point fused");
-    return none_value;
-  }
+  dt_value_t made = dt__trace_value(trace, node);
+  return trace->interposer ? dt__trace_interpose(trace, made) : made;
+}
+
+static dt_value_t add(dt_trace_t *trace, dt_op_t op, const dt_value_t *inputs, uint32_t n,
+                      const dt_attrs_t *attrs, bool broadcast) {
   dt_node_id_t few[4], out = {0};
+  if (!may_add(trace))
+    return none_value;
   dt_node_id_t *ids = node_ids(trace, inputs, n, few, 4);
   if (!ids)
     return none_value;
   if (broadcast && dtypes_fit(trace, op, ids, n) &&
       !dt__trace_take(trace, dt__graph_broadcast(trace->graph, ids, n, &trace->origin)))
     return none_value;
-  if (!dt__trace_take(trace, check_budget(trace)) ||
-      !dt__trace_take(trace, dt__graph_add(trace->graph, op, ids, n, attrs, &trace->origin, &out)))
+  (void)dt__trace_take(trace, dt__graph_add(trace->graph, op, ids, n, attrs, &trace->origin, &out));
+  return added(trace, out);
+}
+
+dt_value_t dt__trace_add_external(dt_trace_t *trace, const dt_graph_external_t *external,
+                                  const dt_value_t *inputs, uint32_t n) {
+  dt_node_id_t few[4], out = {0};
+  dt_node_id_t *ids = may_add(trace) ? node_ids(trace, inputs, n, few, 4) : NULL;
+  if (!ids)
     return none_value;
-  if (trace->lost_cond)
-    (void)dt__trace_take(trace, DT_NO_MEMORY());
-  if (trace->status)
-    return none_value;
-  dt_value_t made = dt__trace_value(trace, out);
-  return trace->interposer ? dt__trace_interpose(trace, made) : made;
+  (void)dt__trace_take(
+      trace, dt__graph_add_external(trace->graph, external, ids, n, &trace->origin, &out));
+  return added(trace, out);
 }
 
 dt_value_t dt__trace_add(dt_trace_t *trace, dt_op_t op, const dt_value_t *inputs, uint32_t n,

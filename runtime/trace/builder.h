@@ -73,6 +73,7 @@ struct dt_trace {
   DT_VEC(dt_trace_body_t) bodies;      // that have ended
   DT_VEC(dt_trace_lift_t) lifts;       // constants made in them
   uint32_t n_open;                     // bodies that are being traced
+  uint32_t n_calls;                    // of users' ops, one inside of the other
   dt_trace_pass_t pass;
   // Who sees what builders make (interpose.c); NULL: nobody. Builders that it calls are not seen.
   dt_value_t (*interposer)(dt_trace_t *trace, dt_value_t made, const struct dt_node_info_t *info,
@@ -136,6 +137,9 @@ dt_value_t dt__trace_add(dt_trace_t *trace, dt_op_t op, const dt_value_t *inputs
 // What stands for a node that a builder made. (interpose.c)
 dt_value_t dt__trace_interpose(dt_trace_t *trace, dt_value_t made);
 // The same, for element-wise ops: all inputs are checked and brought to one shape first.
+// A call of a user's op, or the numbers that one reads.
+dt_value_t dt__trace_add_external(dt_trace_t *trace, const dt_graph_external_t *external,
+                                  const dt_value_t *inputs, uint32_t n);
 dt_value_t dt__trace_add_broadcast(dt_trace_t *trace, dt_op_t op, const dt_value_t *inputs,
                                    uint32_t n, const dt_attrs_t *attrs);
 // x with the given sizes by a reshape or an expand node, or what reading x gives where it has them.

@@ -44,9 +44,20 @@ static bool check_call(dt_trace_t *trace, dt_branch_fn_t first, dt_branch_fn_t s
 }
 
 // ---- Bodies -------------------------------------------------------------------------------------
+// The graphs of a rewriter have their bodies: passes, and decompositions in them, make none.
+static bool may_branch(dt_trace_t *trace) {
+  if (trace->pass && !trace->status)
+    DT_TRACE_FAIL(trace, DT_E_STATE,
+                  "bodies are for programs: a pass, or the decomposition of an op, has no branches "
+                  "and loops");
+  return !trace->status;
+}
+
 bool dt__trace_run_body(dt_trace_t *trace, dt_branch_fn_t fn, void *closure, const dt_value_t *in,
                         uint32_t n_out, dt_value_t *out, const char *name) {
   dt_origin_t origin = trace->origin;
+  if (!may_branch(trace))
+    return false;
   dt__trace_clear(n_out, out);
   dt_status_t returned = fn(trace, in, out, closure);
   // A body may hand back what dt_trace_status lent it.
@@ -86,6 +97,8 @@ bool dt__trace_declare_state(dt_trace_t *trace, uint32_t n, const dt_value_t *li
 
 bool dt__trace_body(dt_trace_t *trace, dt_trace_control_t *control, uint32_t b, dt_branch_fn_t fn,
                     void *closure, dt_value_t *in, uint32_t n_out) {
+  if (!may_branch(trace))
+    return false;
   dt_value_t *out = dt__trace_values(trace, n_out);
   dt_value_t *states = dt__trace_values(trace, control->n_state);
   uint32_t n_inputs = trace->graph->inputs.len;

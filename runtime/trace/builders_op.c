@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+#define MOST_CALLS 64 // one inside of the other
+
 static const dt_value_t none_value = {0};
 
 // ---- What infer asks ----------------------------------------------------------------------------
@@ -96,16 +98,6 @@ static bool node_ids(const dt_op_call_t *call, dt_node_id_t *out) {
   return true;
 }
 
-static dt_value_t add(const dt_op_call_t *call, const dt_graph_external_t *external) {
-  dt_trace_t *trace = call->trace;
-  dt_node_id_t inputs[DT_OP_MAX_INPUTS], made = {0};
-  if (!node_ids(call, inputs))
-    return none_value;
-  (void)dt__trace_take(trace, dt__graph_add_external(trace->graph, external, inputs, call->n_inputs,
-                                                     &trace->origin, &made));
-  return trace->status ? none_value : dt__trace_value(trace, made);
-}
-
 static bool same_attr(const dt_op_attr_t *a, const dt_op_attr_t *b) {
   if (a->kind != b->kind || a->n != b->n || strcmp(a->name, b->name) != 0)
     return false;
@@ -159,7 +151,7 @@ static void read_numbers(dt_op_call_t *call) {
   numbers.n_results = 1;
   numbers.results = &result;
   numbers.items = dt__sym_const(env, 1);
-  call->numbers = add(call, &numbers);
+  call->numbers = dt__trace_add_external(call->trace, &numbers, call->inputs, call->n_inputs);
 }
 
 // The node is element `index` of the numbers.
@@ -195,7 +187,8 @@ dt_sym_t dt_op_number(dt_op_call_t *call, uint32_t index, int64_t most) {
                   call->def->options.n_numbers, (long long)most);
   else if (trace->pass)
     DT_TRACE_FAIL(trace, DT_E_STATE, "%s: a pass reads no numbers from data", name);
-  else if (!dt__op_has_kernel(call->def, dt__place_device(trace->request->place)))
+  else if (dt__place_device(trace->request->place) != DT_CPU ||
+           !dt__op_has_kernel(call->def, DT_CPU))
     DT_TRACE_FAIL(trace, DT_E_UNSUPPORTED, "%s: its numbers are read by the CPU alone", name);
   if (!trace->status && !call->numbers.id)
     read_numbers(call);
@@ -296,7 +289,7 @@ static void make(dt_op_call_t *call, dt_value_t *results) {
                   "one of them, or run on the CPU",
                   call->external.name);
   } else if (whole) {
-    dt_value_t node = add(call, &call->external);
+    dt_value_t node = dt__trace_add_external(trace, &call->external, call->inputs, call->n_inputs);
     for (uint32_t k = 0; k < call->external.n_results && !trace->status; k++)
       results[k] = result_of(trace, node, k);
   } else {
@@ -341,6 +334,16 @@ dt_value_t dt__op_numbers(dt_trace_t *trace, const char *name, uint32_t n_inputs
   return trace->status ? none_value : call.numbers;
 }
 
+// infer and decompose call ops, too, and may do so without an end.
+static bool enter(dt_trace_t *trace, const char *name) {
+  if (trace->n_calls == MOST_CALLS)
+    DT_TRACE_FAIL(trace, DT_E_LIMIT,
+                  "%s: %d calls of ops, each made by the infer or the decomposition of the one "
+                  "before: an op cannot be made of itself",
+                  name, MOST_CALLS);
+  return !trace->status;
+}
+
 void dt_op_call(dt_trace_t *trace, const char *name, uint32_t n_inputs, const dt_value_t *inputs,
                 uint32_t n_attrs, const dt_op_attr_t *attrs, uint32_t n_results,
                 dt_value_t *results) {
@@ -354,13 +357,16 @@ void dt_op_call(dt_trace_t *trace, const char *name, uint32_t n_inputs, const dt
     DT_TRACE_FAIL(trace, DT_E_ARGUMENT, "%s: results: NULL", name);
     return;
   }
+  if (!enter(trace, name))
+    return;
+  trace->n_calls++;
   infer(&call);
   if (!trace->status && n_results > call.external.n_results)
     DT_TRACE_FAIL(trace, DT_E_ARGUMENT, "%s: %u results are asked for; it has %u", name, n_results,
                   call.external.n_results);
-  if (trace->status)
-    return;
-  make(&call, made);
+  if (!trace->status)
+    make(&call, made);
+  trace->n_calls--;
   for (uint32_t k = 0; k < n_results && !trace->status; k++)
     results[k] = made[k];
 }

@@ -303,11 +303,21 @@ bool dt__hooks_any(const dt_hooks_t *hooks, dt_point_t point) {
 }
 
 void dt__hooks_key(const dt_hooks_t *hooks, dt_text_t *out) {
+  bool behind = false;
   for (uint32_t k = 0; hooks && k < hooks->n; k++) {
     const dt_hook_t *hook = hooks->hooks[k];
     dt__text_printf(out, "%s %s %s %zu ", hook->pattern ? "pattern" : "pass",
                     dt_point_name(hook->point), hook->name, strlen(hook->identity));
     dt__text_put(out, hook->identity);
+    dt__text_put(out, "\n");
+    behind |= hook->point != DT_POINT_TRACED;
+  }
+  // Passes behind `traced` may put in calls of ops that the traced graph does not name.
+  for (uint32_t k = 0; behind && hooks->ops && k < hooks->ops->n; k++) {
+    const dt_op_options_t *op = &hooks->ops->ops[k]->options;
+    dt__text_printf(out, "op %s %d %d %zu ", op->name, op->kernel != NULL,
+                    op->device_kernel ? (int)op->device_kernel->device : -1, strlen(op->identity));
+    dt__text_put(out, op->identity);
     dt__text_put(out, "\n");
   }
 }

@@ -81,7 +81,7 @@ dt_status_t dt__hooks_enter(const dt_hooks_t *hooks, dt_watch_t *watch) DT_MUST_
 void dt__hooks_leave(const dt_hooks_t *hooks);
 // DT_E_STATE where the calling thread runs a pass of this runtime: `what` would wait for it.
 dt_status_t dt__turn_outside(const dt_turn_t *turn, const char *what) DT_MUST_USE;
-// What code depends on: points, names, identities, in order.
+// What code depends on: points, names, identities, in order; and ops, which passes may call.
 void dt__hooks_key(const dt_hooks_t *hooks, dt_text_t *out);
 
 #endif // DT_RUNTIME_TRACE_HOOKS_H

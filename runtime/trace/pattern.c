@@ -363,9 +363,9 @@ static dt_op_t op_at(const dt_pattern_t *pattern, uint32_t at) {
   if (node->op != DT_OP_NONE)
     return node->op;
   dt_wildcard_kind_t kind = pattern->wildcards[node->wildcard].kind;
-  return kind == DT_WILDCARD_LITERAL    ? DT_OP_scalar
-         : kind == DT_WILDCARD_CONSTANT ? DT_OP_constant
-                                        : DT_OP_NONE;
+  if (kind == DT_WILDCARD_LITERAL) // constants count, too, where their data may be read
+    return pattern->point == DT_POINT_TRACED ? DT_OP_NONE : DT_OP_scalar;
+  return kind == DT_WILDCARD_CONSTANT ? DT_OP_constant : DT_OP_NONE;
 }
 
 static void note_operands(dt_pattern_t *pattern) {

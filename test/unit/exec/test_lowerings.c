@@ -96,6 +96,13 @@ static dt_status_t declines(dt_rewriter_t *r, dt_value_t node, dt_value_t *out, 
   return NULL;
 }
 
+// Twice what ours makes.
+static dt_status_t wraps(dt_rewriter_t *r, dt_value_t node, dt_value_t *out, void *closure) {
+  ++*(int *)closure;
+  *out = dt_add(dt_rewriter_trace(r), node, node);
+  return NULL;
+}
+
 static dt_status_t wrong(dt_rewriter_t *r, dt_value_t node, dt_value_t *out, void *closure) {
   (void)closure;
   *out = dt_cast(dt_rewriter_trace(r), dt_rewriter_input(r, node, 0), DT_F64);
@@ -125,6 +132,17 @@ static void test_a_lowering_replaces_ours(void **state) {
   assert_int_equal(asked, compiles() ? 2 : 0);
   assert_int_equal(declined, asked);
   assert_int_equal(rows_run, compiles() ? 2 * (4 + 1 + 33) : 0);
+  dt_function_release(function);
+}
+
+static void test_a_lowering_wraps_ours(void **state) {
+  fixture_t *f = *state;
+  int asked = 0;
+  expect_ok(override(f, "softmax", wraps, &asked, "wraps", 0));
+  dt_function_t *function = make(f, softmaxes, NULL);
+  expect_answer(f, function, 4, 5, compiles() ? 4 : 2);
+  expect_answer(f, function, 3, 1, compiles() ? 4 : 2);
+  assert_int_equal(asked, compiles() ? 2 : 0);
   dt_function_release(function);
 }
 
@@ -325,6 +343,12 @@ static void test_a_graph_with_ops_is_read_back(void **state) {
   for (size_t k = 0; k < sizeof(sizes) / sizeof(sizes[0]); k++)
     answer_alike(f, function, replay, sizes[k][0], sizes[k][1]);
   dt_function_release(replay);
+  // Numbers are i64: a text that says otherwise is refused.
+  char *numbers = strstr(strstr(text, " numbers"), "gives [i64");
+  memcpy(numbers, "gives [u64", 10);
+  expect_told(from_text(f, text, &none), DT_E_FORMAT,
+              "numbers of an op are one result, i64 of rank 1");
+  memcpy(numbers, "gives [i64", 10);
   // Another runtime, without the ops, and with others.
   fixture_t other = fixture_on(DT_CPU, 1);
   expect_ok(from_text(&other, text, &none));
@@ -390,9 +414,15 @@ static void test_access_is_checked(void **state) {
   *DT_AT_2(double, &d, 0, 0) = 1;
   *DT_AT_0(float, &e) = 1;
   expect_told(dt_access_status(&b, NULL), DT_E_DTYPE, "accessor 0: the tensor is f32");
-  expect_told(dt_access_status(&c, NULL), DT_E_SHAPE, "of rank 2, not 4 bytes of rank 1");
-  expect_told(dt_access_status(&d, NULL), DT_E_SHAPE, "accessor 0");
+  expect_told(dt_access_status(&c, NULL), DT_E_SHAPE, "of rank 2, not f32 of rank 1");
+  expect_told(dt_access_status(&d, NULL), DT_E_DTYPE,
+              "accessor 0: an element of 8 bytes at 2 indices; it is f32 of rank 2");
   expect_told(dt_access_status(&e, NULL), DT_E_SHAPE, "the tensor is none");
+  dt_accessor_t i = dt_access(&tensor, DT_I32, 2), s = dt_access(&tensor, DT_F32, 2);
+  *DT_AT_2(int32_t, &i, 0, 0) = 1; // of the same size, and another dtype
+  *DT_AT_1(float, &s, 0) = 1;
+  expect_told(dt_access_status(&s, &i, NULL), DT_E_SHAPE, "accessor 0: an element of 4 bytes at 1");
+  expect_told(dt_access_status(&i, NULL), DT_E_DTYPE, "the tensor is f32 of rank 2, not i32 of");
   assert_true(data[0] == 0);
 }
 
@@ -425,6 +455,7 @@ static void test_access_of_every_rank(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_a_lowering_replaces_ours, setup, fixture_close),
+      cmocka_unit_test_setup_teardown(test_a_lowering_wraps_ours, setup, fixture_close),
       cmocka_unit_test_setup_teardown(test_lowerings_that_are_refused, setup, fixture_close),
       cmocka_unit_test_setup_teardown(test_an_interposer_sees_and_replaces, setup, fixture_close),
       cmocka_unit_test_setup_teardown(test_an_interposer_that_does_not_fit, setup, fixture_close),

@@ -530,6 +530,21 @@ static dt_status_t lying(dt_op_call_t *call, dt_value_t *results, void *closure)
   return NULL;
 }
 
+// What makes the op of itself: while it is inferred, and as its decomposition.
+static dt_status_t endless_infer(dt_op_call_t *call, void *closure) {
+  dt_value_t x = dt_op_call_input(call, 0), out;
+  (void)closure;
+  dt_op_call(dt_op_call_trace(call), "test.endless", 1, &x, 0, NULL, 1, &out);
+  return NULL;
+}
+
+static dt_status_t itself(dt_op_call_t *call, dt_value_t *results, void *closure) {
+  dt_value_t x = dt_op_call_input(call, 0);
+  (void)closure;
+  dt_op_call(dt_op_call_trace(call), "test.itself", 1, &x, 0, NULL, 2, results);
+  return NULL;
+}
+
 static void test_calls_that_are_refused(void **state) {
   fixture_t *f = *state;
   dt_op_options_t odd = twice_op;
@@ -546,6 +561,13 @@ static void test_calls_that_are_refused(void **state) {
   odd.name = "test.lies";
   odd.decompose = lying;
   register_op(f, odd);
+  odd.name = "test.itself";
+  odd.decompose = itself;
+  register_op(f, odd);
+  register_op(
+      f, (dt_op_options_t){.name = "test.endless", .infer = endless_infer, .kernel = scale_kernel});
+  expect_refused(f, "1test.itself", DT_E_LIMIT, "an op cannot be made of itself");
+  expect_refused(f, "1test.endless", DT_E_LIMIT, "an op cannot be made of itself");
   expect_refused(f, "1test.absent", DT_E_UNSUPPORTED, "test.absent: the function's runtime has no");
   expect_refused(f, "2test.scale", DT_E_ARGUMENT, "test.scale: 2 inputs; expected 1 to 1");
   expect_refused(f, "0test.scale", DT_E_ARGUMENT, "test.scale: 0 inputs");

@@ -3,10 +3,12 @@
 // functions have them.
 #include "test/support/subjects.h"
 
+#include "ductile/op.h"
 #include "ductile/pass.h"
 
 #include "runtime/base/thread.h"
 #include "runtime/trace/hooks.h"
+#include "runtime/trace/op_list.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -293,6 +295,51 @@ static void test_functions_choose(void **state) {
   assert_int_equal(ran.freed, 4);
 }
 
+static dt_status_t infer_none(dt_op_call_t *call, void *closure) {
+  (void)call, (void)closure;
+  return NULL;
+}
+
+static dt_status_t run_none(const dt_op_args_t *args, int64_t begin, int64_t end) {
+  (void)args, (void)begin, (void)end;
+  return NULL;
+}
+
+// A pass behind the trace may call ops: they are part of its functions' keys.
+static void test_identities_of_ops_are_keys(void **state) {
+  (void)state;
+  static const char *const identities[] = {"1", "2"};
+  static const dt_point_t points[] = {DT_POINT_BEFORE_LOWER, DT_POINT_TRACED};
+  for (size_t p = 0; p < 2; p++) {
+    dt_text_t keys[2];
+    for (size_t k = 0; k < 2; k++) {
+      dt_hooks_t *none = NULL, *hooks = NULL, *with = NULL;
+      dt_op_list_t *ops = NULL;
+      dt_op_def_t *def = NULL;
+      const dt_pass_options_t options = {.name = "p"};
+      const dt_op_options_t op = {.struct_size = sizeof(op),
+                                  .name = "test.op",
+                                  .identity = identities[k],
+                                  .infer = infer_none,
+                                  .kernel = run_none};
+      expect_ok(dt__hooks_create(&none));
+      expect_ok(dt__hooks_add(none, points[p], note, NULL, &options, NULL, &hooks));
+      expect_ok(dt__op_list_add(NULL, &op, &ops, &def));
+      expect_ok(dt__hooks_with_ops(hooks, ops, &with));
+      dt__text_init(&keys[k]);
+      dt__hooks_key(with, &keys[k]);
+      dt__op_list_release(ops);
+      dt__hooks_release(with);
+      dt__hooks_release(hooks);
+      dt__hooks_release(none);
+    }
+    assert_int_equal(strcmp(dt__text_str(&keys[0]), dt__text_str(&keys[1])) == 0,
+                     points[p] == DT_POINT_TRACED);
+    dt__text_fini(&keys[0]);
+    dt__text_fini(&keys[1]);
+  }
+}
+
 // The key of kept code tells passes apart by point, name and identity.
 static void test_identities_are_keys(void **state) {
   (void)state;
@@ -345,6 +392,25 @@ static dt_status_t check_size(dt_rewriter_t *r, void *closure) {
   return NULL;
 }
 
+static dt_status_t add_both(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  (void)closure;
+  out[0] = dt_add(t, in[0], in[1]);
+  return NULL;
+}
+
+static dt_status_t combines(dt_rewriter_t *r, void *closure) {
+  dt_value_t x = dt_rewriter_input(r, find_op(r, "add"), 0), out;
+  dt_associative_scan(dt_rewriter_trace(r), add_both, closure, 1, &x, -1, 0, &out);
+  return NULL;
+}
+
+static dt_status_t multiplies(dt_rewriter_t *r, void *closure) {
+  (void)closure;
+  (void)dt_cumprod(dt_rewriter_trace(r), dt_rewriter_input(r, find_op(r, "add"), 0), -1,
+                   DT_CUMSUM_INCLUSIVE);
+  return NULL;
+}
+
 static void test_failures_name_pass_and_node(void **state) {
   fixture_t *f = *state;
   static const struct {
@@ -355,6 +421,8 @@ static void test_failures_name_pass_and_node(void **state) {
       {refuse_all, DT_E_ARGUMENT, {"pass bad at traced", "(add", "there is no operand 9"}},
       {ask_size, DT_E_STATE, {"pass bad at traced", "frozen", "s0"}},
       {check_size, DT_E_STATE, {"pass bad at traced", "dt_check is for programs", "dt_check"}},
+      {combines, DT_E_STATE, {"pass bad at traced", "associative_scan", "has no branches"}},
+      {multiplies, DT_E_STATE, {"pass bad at traced", "cumprod", "has no branches"}},
   };
   for (size_t k = 0; k < sizeof(rows) / sizeof(rows[0]); k++) {
     for (int optional = 0; optional < 2; optional++) {
@@ -609,6 +677,7 @@ RUN_TESTS(TEST_WITH(test_points_in_order, setup, fixture_close),
           TEST_WITH(test_constants_are_made_at_the_trace, setup, fixture_close),
           TEST_WITH(test_read_constants_stay, setup, fixture_close),
           TEST_WITH(test_functions_choose, setup, fixture_close), TEST(test_identities_are_keys),
+          TEST(test_identities_of_ops_are_keys),
           TEST_WITH(test_failures_name_pass_and_node, setup, fixture_close),
           TEST_WITH(test_a_failing_pass_leaves_nothing, setup, fixture_close),
           TEST_WITH(test_bad_arguments, setup, fixture_close),

@@ -139,6 +139,35 @@ static void test_constants_of_one_element(void **state) {
   RELEASE(in[0], in[1]);
 }
 
+// The same where the literal is an operand of what is replaced.
+static dt_status_t times(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  out[0] = dt_mul(t, in[0], closure ? dt_constant(t, "by", closure) : in[1]);
+  return NULL;
+}
+static dt_status_t as_literal(dt_match_t *m, dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
+                              void *closure) {
+  double by = 0;
+  (void)closure;
+  assert_true(dt_match_literal(m, "by", &by));
+  out[0] = dt_mul(t, dt_scalar(t, DT_F32, by), in[0]);
+  return NULL;
+}
+
+static void test_a_constant_as_an_operand(void **state) {
+  fixture_t *f = *state;
+  static const dt_input_decl_t inputs[1] = {{.name = "x", .dtype = DT_F32, .rank = 2}};
+  made_t made = {
+      times, as_literal,
+      .options = {.point = DT_POINT_TRACED,
+                  WILDCARDS({.name = "x"}, {.name = "by", .kind = DT_WILDCARD_LITERAL})}};
+  dt_tensor_t *by = tensor_full(3, 0, NULL), *in[1] = {tensor_f32(&f->rng, 2, SIZES(3, 4))};
+  dt_pattern_t *pattern = add_pattern(f, &made);
+  same_answers(f, times, by, 1, inputs, 1, in, "-p");
+  assert_int_equal(dt_pattern_count(pattern), 1);
+  drop_pattern(f, pattern, "p");
+  RELEASE(by, in[0]);
+}
+
 // A wildcard that must be a constant; a number repeated in its own way; other dtypes.
 static dt_status_t shifted(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
   (void)closure;
@@ -376,6 +405,7 @@ RUN_TESTS(TEST_WITH(test_any_rank_and_order, setup, fixture_close),
           TEST_WITH(test_repeated_operands, setup, fixture_close),
           TEST_WITH(test_broadcasts_and_literals, setup, fixture_close),
           TEST_WITH(test_constants_of_one_element, setup, fixture_close),
+          TEST_WITH(test_a_constant_as_an_operand, setup, fixture_close),
           TEST_WITH(test_constants_and_dtypes, setup, fixture_close),
           TEST_WITH(test_two_outputs_in_each_layer, setup, fixture_close),
           TEST_WITH(test_an_output_below_another, setup, fixture_close),

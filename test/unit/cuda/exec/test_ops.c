@@ -177,12 +177,31 @@ static void expect_refused(dt_op_options_t options, dt_code_t code, const char *
   fixture_end(&f);
 }
 
+// A size that the data decide, of an op with kernels for both.
+static dt_status_t infer_by_number(dt_op_call_t *call, void *closure) {
+  dt_sym_t n = dt_op_number(call, 0, 100);
+  (void)closure;
+  dt_op_set_result(call, 0, DT_F32, 1, &n);
+  return NULL;
+}
+
+static dt_status_t one_number(const dt_op_args_t *args, int64_t *numbers) {
+  (void)args;
+  numbers[0] = 1;
+  return NULL;
+}
+
 static void test_refusals(void **state) {
   dt_op_options_t options = twice_op();
   dt_op_device_kernel_t own = device_kernel;
   (void)state;
   options.device_kernel = NULL;
   expect_refused(options, DT_E_UNSUPPORTED, "test.twice: the op has no kernel for the session's");
+  dt_op_options_t by_number = twice_op();
+  by_number.infer = infer_by_number;
+  by_number.n_numbers = 1;
+  by_number.numbers = one_number;
+  expect_refused(by_number, DT_E_UNSUPPORTED, "test.twice: its numbers are read by the CPU alone");
   options.device_kernel = &own;
   own.entry = "absent";
   expect_refused(options, DT_E_COMPILE, "test.twice: device code has no kernel absent");
