@@ -148,8 +148,8 @@ DT_API dt_sym_t dt_op_number(dt_op_call_t *call, uint32_t index, int64_t most);
 // do not fit.
 typedef dt_status_t (*dt_op_infer_fn_t)(dt_op_call_t *call, void *closure);
 // Computes results[k], all that infer set, by other ops; `results` has room for DT_OP_MAX_RESULTS.
-// They have the dtypes and sizes that infer said. No branches, loops, constants and numbers from data
-// are made there, and no op of itself: ops may call ops 64 deep.
+// They have the dtypes and sizes that infer said. No branches, loops, constants and numbers from
+// data are made there, and no op of itself: ops may call ops 64 deep.
 typedef dt_status_t (*dt_op_decompose_fn_t)(dt_op_call_t *call, dt_value_t *results, void *closure);
 
 // ---- Ops ----------------------------------------------------------------------------------------
