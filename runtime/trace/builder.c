@@ -35,8 +35,8 @@ dt_trace_t *dt_trace_at(dt_trace_t *trace, const char *file, int line) {
 
 // What calls bring, check or leave behind is the trace's alone: a pass has none of it.
 static bool is_refused(dt_trace_pass_t pass, const char *op) {
-  static const char *const refused[] = {"capture", "check", "cond", "switch",    "while",
-                                        "update",  "input", "item", "int_value", "int_elements"};
+  static const char *const refused[] = {"capture", "check",     "update",      "input",
+                                        "item",    "int_value", "int_elements"};
   for (size_t k = 0; k < sizeof(refused) / sizeof(refused[0]); k++)
     if (strcmp(refused[k], op) == 0)
       return true;

@@ -404,6 +404,14 @@ static dt_status_t combines(dt_rewriter_t *r, void *closure) {
   return NULL;
 }
 
+static dt_status_t chooses(dt_rewriter_t *r, void *closure) {
+  dt_trace_t *t = dt_rewriter_trace(r);
+  dt_value_t x = dt_rewriter_input(r, find_op(r, "add"), 0), in[] = {x, x}, out;
+  dt_value_t any = dt_any(t, dt_gt(t, x, dt_scalar(t, DT_F32, 0)), 0, NULL, false);
+  dt_cond(t, any, add_both, add_both, closure, 2, in, 1, &out);
+  return NULL;
+}
+
 static dt_status_t multiplies(dt_rewriter_t *r, void *closure) {
   (void)closure;
   (void)dt_cumprod(dt_rewriter_trace(r), dt_rewriter_input(r, find_op(r, "add"), 0), -1,
@@ -421,6 +429,7 @@ static void test_failures_name_pass_and_node(void **state) {
       {refuse_all, DT_E_ARGUMENT, {"pass bad at traced", "(add", "there is no operand 9"}},
       {ask_size, DT_E_STATE, {"pass bad at traced", "frozen", "s0"}},
       {check_size, DT_E_STATE, {"pass bad at traced", "dt_check is for programs", "dt_check"}},
+      {chooses, DT_E_STATE, {"pass bad at traced", "cond", "has no branches"}},
       {combines, DT_E_STATE, {"pass bad at traced", "associative_scan", "has no branches"}},
       {multiplies, DT_E_STATE, {"pass bad at traced", "cumprod", "has no branches"}},
   };
