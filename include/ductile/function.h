@@ -84,6 +84,22 @@ typedef struct dt_input_decl_t {
                       // the dtype's alignment
 } dt_input_decl_t;
 
+// A result, in the order of the program's out[]. Zeroed: row-major.
+typedef struct dt_output_decl_t {
+  const char *name; // for messages; NULL: "result <index>"
+  // How its elements lie in memory, without gaps: its dims from the outermost to the innermost,
+  // each of 0 … rank - 1 once ({0, 2, 3, 1}: channels last). NULL: row-major. Orders other than
+  // row-major are DT_E_UNSUPPORTED in this version.
+  const uint32_t *order;
+  uint32_t rank; // entries of `order`; the result has this rank
+  // Instead of `order`: 1 + the index of a tensor input of the result's rank, whose order of dims
+  // in the call's argument the result takes. 0: none. DT_E_UNSUPPORTED in this version.
+  uint32_t like_input;
+  // The result may be returned as a view of an argument. Without effect in this version: every
+  // result has memory of its own.
+  bool may_alias_input;
+} dt_output_decl_t;
+
 // What computes the results of a call.
 typedef enum dt_answer_t {
   DT_ANSWER_COMPILED = 0, // compiled code, or a status
@@ -141,6 +157,13 @@ typedef struct dt_function_options_t {
   // minus, of others that it does not have, such as "quantise,-fuse_norm". NULL: all of the runtime
   // but those on demand. DT_E_ARGUMENT for a name that is none.
   const char *passes;
+  // What is asked of the results: n_outputs entries, or NULL. Of a function that is made of a model
+  // or of a graph's text as many as that has results. DT_E_ARGUMENT naming the result for an order
+  // that is none, an input that there is not or that is no tensor, or an order and an input.
+  const dt_output_decl_t *outputs;
+  uint32_t
+      output_size; // bytes from one entry of `outputs` to the next: sizeof(dt_output_decl_t); 0
+                   // is taken as the size of the first version that had them
 } dt_function_options_t;
 
 // Makes a function; traces nothing yet. On failure *out is NULL and closure_free is not called.

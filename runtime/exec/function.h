@@ -60,6 +60,7 @@ struct dt_function {
   uint32_t n_given, n_inputs, n_outputs;
   const dt_input_decl_t *given, *inputs;
   const dt_spread_t *spread;
+  const dt_output_decl_t *outputs; // n_outputs entries, or NULL
   dt_answer_t answer;
   dt_dynamic_t dynamic;
   dt_limit_action_t limit_action;
@@ -108,6 +109,14 @@ static inline uint32_t dt__input_position(const dt_function_t *function, uint32_
 // The name of input `index`, or of argument `index`, for messages, in `buf`.
 const char *dt__given_name(const dt_function_t *function, uint32_t index, char *buf, size_t bytes);
 const char *dt__input_name(const dt_function_t *function, uint32_t index, char *buf, size_t bytes);
+
+// outputs.c. What the caller says of results, of whatever size its entries are: checked, and copied
+// to the arena with all that it points to; NULL where it says nothing. Inputs are taken already.
+dt_status_t dt__outputs_take(dt_arena_t *arena, const dt_function_options_t *options,
+                             const dt_output_decl_t **out) DT_MUST_USE;
+// "result 'y'" or "result 2", in `buf`. `outputs` may be NULL.
+const char *dt__output_name(const dt_output_decl_t *outputs, uint32_t index, char *buf,
+                            size_t bytes);
 
 // steps.c. DT_E_ARGUMENT: `mode` is none.
 dt_status_t dt__check_call_mode(dt_call_mode_t mode) DT_MUST_USE;

@@ -145,6 +145,10 @@ static void fill_function(void *given) {
   options->compile_limit = 9;
   options->call_mode = DT_CALL_PLAIN;
   options->max_call_bytes = 1 << 20;
+  static const uint32_t order[2] = {0, 1};
+  static const dt_output_decl_t output = {.name = "y", .order = order, .rank = 2};
+  options->outputs = &output;
+  options->output_size = sizeof output;
 }
 
 static void limit_variants(void *given) {

@@ -355,6 +355,10 @@ typedef struct later_input_t {
   dt_input_decl_t known;
   uint64_t later[8];
 } later_input_t;
+typedef struct later_output_t {
+  dt_output_decl_t known;
+  uint64_t later[8];
+} later_output_t;
 typedef struct later_wildcard_t {
   dt_wildcard_t known;
   uint64_t later[8];
@@ -434,6 +438,34 @@ static void elements_are_as_large_as_said(void **state) {
   expect_code(make_sum(inputs, sizeof(inputs[0].known) - 1, sizeof(dims[0]), &sum), DT_E_ARGUMENT);
 }
 
+static void outputs_are_as_large_as_said(void **state) {
+  (void)state;
+  const uint32_t order[1] = {0};
+  later_output_t outputs[2] = {{.known = {.name = "y", .order = order, .rank = 1}},
+                               {.known = {.name = "z", .may_alias_input = true}}};
+  dt_function_options_t options = {.struct_size = sizeof(options),
+                                   .name = "two",
+                                   .n_inputs = 1,
+                                   .n_outputs = 2,
+                                   .inputs = &input,
+                                   .answer = DT_ANSWER_EVALUATOR,
+                                   .outputs = &outputs[0].known,
+                                   .output_size = sizeof(outputs[0])};
+  dt_function_t *two = NULL;
+  expect_ok(dt_function_create(runtime, negate, NULL, &options, &two));
+  dt_function_release(two);
+  outputs[1].later[7] = 1;
+  expect_told(dt_function_create(runtime, negate, NULL, &options, &two), DT_E_UNSUPPORTED,
+              "dt_output_decl_t");
+  options.output_size = sizeof(dt_output_decl_t) - 1;
+  expect_code(dt_function_create(runtime, negate, NULL, &options, &two), DT_E_ARGUMENT);
+  const dt_output_decl_t plain[2] = {outputs[0].known, outputs[1].known};
+  options.outputs = plain;
+  options.output_size = 0; // the size of the first version
+  expect_ok(dt_function_create(runtime, negate, NULL, &options, &two));
+  dt_function_release(two);
+}
+
 static int setup(void **state) {
   (void)state;
   const dt_function_options_t options = {.name = "negate",
@@ -459,4 +491,5 @@ static int teardown(void **state) {
 
 RUN_TESTS_WITH(setup, teardown, TEST(older_structs_are_taken), TEST(shorter_options_are_refused),
                TEST(newer_structs_are_taken_while_zero), TEST(results_end_where_the_caller_says),
-               TEST(elements_are_as_large_as_said), TEST(wildcards_are_as_large_as_said))
+               TEST(elements_are_as_large_as_said), TEST(outputs_are_as_large_as_said),
+               TEST(wildcards_are_as_large_as_said))
