@@ -24,6 +24,13 @@ bool dt__sym_known_eq(dt_symenv_t *env, dt_sym_t a, dt_sym_t b) {
                                                             dt__sym_simplify(env, b)));
 }
 
+bool dt__syms_known_eq(dt_symenv_t *env, uint32_t n, const dt_sym_t *a, const dt_sym_t *b) {
+  bool same = true;
+  for (uint32_t k = 0; k < n && same; k++)
+    same = dt__sym_known_eq(env, a[k], b[k]);
+  return same;
+}
+
 // The failure that a none expression stands for.
 static dt_status_t none_status(const dt_symenv_t *env) {
   dt_status_t status = dt__symenv_status(env);

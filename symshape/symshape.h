@@ -171,6 +171,7 @@ static inline bool dt__sym_known_true(dt_symenv_t *env, dt_sym_t cond) {
   return dt__sym_known(env, cond) == DT_TRUE;
 }
 bool dt__sym_known_eq(dt_symenv_t *env, dt_sym_t a, dt_sym_t b);
+bool dt__syms_known_eq(dt_symenv_t *env, uint32_t n, const dt_sym_t *a, const dt_sym_t *b); // each
 // Tier 2, may guard, never fails for lack of a hint: known, else by hint under a guard, else
 // `otherwise`.
 dt_status_t dt__sym_decide(dt_symenv_t *env, dt_sym_t cond, bool otherwise,

@@ -48,20 +48,13 @@ dt_status_t dt__library_identity(const dt_library_t *library, const char *own, c
 }
 
 // ---- What a runtime has of libraries --------------------------------------------------------------
-static dt_hooks_t *hooks_of(dt_runtime_t *runtime) {
-  dt__mutex_lock(&runtime->turn->mutex);
-  dt_hooks_t *hooks = dt__hooks_retain(runtime->hooks);
-  dt__mutex_unlock(&runtime->turn->mutex);
-  return hooks;
-}
-
 static bool is_called(const dt_library_t *library, const char *name) {
   return library && strcmp(library->name, name) == 0;
 }
 
 // A share in the library of this name, or NULL.
 static dt_library_t *find(dt_runtime_t *runtime, const char *name) {
-  dt_hooks_t *hooks = hooks_of(runtime);
+  dt_hooks_t *hooks = dt__hooks_share(runtime->turn, &runtime->hooks);
   dt_library_t *found = NULL;
   for (uint32_t k = 0; k < hooks->n && !found; k++)
     if (is_called(hooks->hooks[k]->library, name))
@@ -74,18 +67,12 @@ static dt_library_t *find(dt_runtime_t *runtime, const char *name) {
   return found;
 }
 
-static dt_status_t remove_all(dt_runtime_t *runtime, const dt_library_t *library) {
-  dt_hooks_t *made = NULL, *old = NULL;
-  DT_TRY(dt__turn_outside(runtime->turn, "a library"));
-  dt__mutex_lock(&runtime->turn->mutex);
-  dt_status_t status = dt__hooks_remove_library(runtime->hooks, library, &made);
-  if (!status) {
-    old = runtime->hooks;
-    runtime->hooks = made;
-  }
-  dt__mutex_unlock(&runtime->turn->mutex);
-  dt__hooks_release(old); // may free closures
-  return status;
+static dt_status_t remove_brought(void *arg, const dt_hooks_t *old, dt_hooks_t **out) {
+  return dt__hooks_remove_library(old, arg, out);
+}
+
+static dt_status_t remove_all(dt_runtime_t *runtime, dt_library_t *library) {
+  return dt__hooks_change(runtime->turn, &runtime->hooks, "a library", remove_brought, library);
 }
 
 // ---- Opening --------------------------------------------------------------------------------------

@@ -10,39 +10,34 @@
 #include "runtime/trace/hooks.h"
 #include "runtime/trace/op_list.h"
 
-// `options` NULL: the op `name` is taken out.
-static dt_status_t make_list(const dt_runtime_t *runtime, const dt_op_options_t *options,
-                             const char *name, dt_hooks_t **out) {
+typedef struct change_t {
+  dt_runtime_t *runtime;
+  const dt_op_options_t *options; // NULL: the op `name` is taken out
+  const char *name;
+} change_t;
+
+static dt_status_t make_list(void *arg, const dt_hooks_t *old, dt_hooks_t **out) {
+  const change_t *c = arg;
   dt_op_list_t *ops = NULL;
   dt_op_def_t *def = NULL;
-  DT_TRY(options ? dt__op_list_add(runtime->hooks->ops, options, &ops, &def)
-                 : dt__op_list_remove(runtime->hooks->ops, name, &ops));
-  dt_status_t status = dt__hooks_with_ops(runtime->hooks, ops, out);
+  DT_TRY(c->options ? dt__op_list_add(old->ops, c->options, &ops, &def)
+                    : dt__op_list_remove(old->ops, c->name, &ops));
+  dt_status_t status = dt__hooks_with_ops(old, ops, out);
   if (!status && def) { // from here on it is the op's
-    def->options.closure_free = options->closure_free;
-    def->library = dt__library_retain(dt__library_opening(runtime));
+    def->options.closure_free = c->options->closure_free;
+    def->library = dt__library_retain(dt__library_opening(c->runtime));
   }
   dt__op_list_release(ops);
   return status;
 }
 
-// The lists that take the place of the runtime's, which nobody needs any more where they are made.
 static dt_status_t change(dt_runtime_t *runtime, const dt_op_options_t *options, const char *name) {
-  dt_hooks_t *made = NULL, *old = NULL;
+  change_t c = {runtime, options, name};
   if (!runtime)
     return DT_FAIL(DT_E_ARGUMENT, "runtime: NULL");
   if (dt__forked())
     return DT_FAIL(DT_E_FORKED, "in a child after fork");
-  DT_TRY(dt__turn_outside(runtime->turn, "another list of ops"));
-  dt__mutex_lock(&runtime->turn->mutex);
-  dt_status_t status = make_list(runtime, options, name, &made);
-  if (!status) {
-    old = runtime->hooks;
-    runtime->hooks = made;
-  }
-  dt__mutex_unlock(&runtime->turn->mutex);
-  dt__hooks_release(old); // may free a closure
-  return status;
+  return dt__hooks_change(runtime->turn, &runtime->hooks, "another list of ops", make_list, &c);
 }
 
 static dt_status_t add(dt_runtime_t *runtime, const dt_op_options_t *options) {

@@ -20,9 +20,7 @@ dt_status_t dt__passes_begin(dt_runtime_t *runtime) {
 void dt__passes_end(dt_runtime_t *runtime) { dt__hooks_release(runtime->hooks); }
 
 dt_status_t dt__passes_choose(dt_runtime_t *runtime, const char *chosen, dt_hooks_t **out) {
-  dt__mutex_lock(&runtime->turn->mutex);
-  dt_hooks_t *hooks = dt__hooks_retain(runtime->hooks);
-  dt__mutex_unlock(&runtime->turn->mutex);
+  dt_hooks_t *hooks = dt__hooks_share(runtime->turn, &runtime->hooks);
   dt_status_t status = dt__hooks_choose(hooks, chosen, out);
   dt__hooks_release(hooks);
   return status;
@@ -34,29 +32,28 @@ typedef struct change_t {
   void *closure;
   const dt_pass_options_t *options;
   dt_pattern_t *pattern; // that is added; NULL: none is
+  dt_library_t *library; // that brings it; NULL: none does
 } change_t;
 
-// The list that takes the place of `*hooks`, which nobody needs any more where it is made.
-static dt_status_t change(dt_runtime_t *runtime, const change_t *c) {
-  dt_hooks_t *made = NULL, *old = NULL;
-  dt_library_t *library = dt__library_opening(runtime);
-  dt_pass_options_t options = c->pattern ? dt__pattern_options(c->pattern) : *c->options;
+static dt_status_t make_list(void *arg, const dt_hooks_t *old, dt_hooks_t **out) {
+  const change_t *c = arg;
+  if (c->pattern)
+    return dt__hooks_add_pattern(old, c->pattern, c->options, c->library, out);
+  if (c->point)
+    return dt__hooks_add(old, c->point, c->pass, c->closure, c->options, c->library, out);
+  return dt__hooks_remove(old, c->options->name, out);
+}
+
+static dt_status_t change(dt_runtime_t *runtime, const change_t *asked) {
+  change_t c = *asked;
+  dt_pass_options_t options = c.pattern ? dt__pattern_options(c.pattern) : *c.options;
   char *identity = NULL;
-  DT_TRY(dt__turn_outside(runtime->turn, "another list of passes"));
-  DT_TRY(dt__library_identity(library, options.identity ? options.identity : options.name,
+  c.library = dt__library_opening(runtime);
+  c.options = &options;
+  DT_TRY(dt__library_identity(c.library, options.identity ? options.identity : options.name,
                               &identity, &options.identity));
-  dt__mutex_lock(&runtime->turn->mutex);
   dt_status_t status =
-      c->pattern ? dt__hooks_add_pattern(runtime->hooks, c->pattern, &options, library, &made)
-      : c->point
-          ? dt__hooks_add(runtime->hooks, c->point, c->pass, c->closure, &options, library, &made)
-          : dt__hooks_remove(runtime->hooks, options.name, &made);
-  if (!status) {
-    old = runtime->hooks;
-    runtime->hooks = made;
-  }
-  dt__mutex_unlock(&runtime->turn->mutex);
-  dt__hooks_release(old); // may free a closure
+      dt__hooks_change(runtime->turn, &runtime->hooks, "another list of passes", make_list, &c);
   dt__free(identity);
   return status;
 }
@@ -71,7 +68,7 @@ static dt_status_t add(dt_runtime_t *runtime, dt_point_t point, dt_pass_fn_t pas
   DT_TRY(DT_OPTIONS_TAKE(dt_pass_options_t, &own, options));
   if (!point)
     return DT_FAIL(DT_E_ARGUMENT, "point 0; expected one of DT_POINT_*");
-  return change(runtime, &(change_t){point, pass, closure, &own, NULL});
+  return change(runtime, &(change_t){point, pass, closure, &own, NULL, NULL});
 }
 
 dt_status_t dt_runtime_add_pass(dt_runtime_t *runtime, dt_point_t point, dt_pass_fn_t pass,
@@ -101,6 +98,7 @@ typedef struct snapshot_t {
   dt_arena_t arena;
   dt_symenv_t *env;
   dt_graph_t *graph;
+  dt_device_t device; // that the variant is for
 } snapshot_t;
 
 static bool own_text(dt_arena_t *arena, const char **text, const char **last, const char **copy) {
@@ -152,6 +150,7 @@ static dt_status_t take_snapshot(void *arg, const dt_variant_t *variant,
   DT_TRY(own_texts(&s->arena, s->graph));
   DT_TRY(own_constants(&s->arena, s->graph));
   s->graph->env = s->env;
+  s->device = variant->place;
   return dt__graph_rehome_controls(s->graph);
 }
 
@@ -168,36 +167,28 @@ static dt_status_t explain_graph(dt_rewriter_t *rewriter, void *closure) {
   return dt__pattern_explain(explain->pattern, rewriter, &explain->text);
 }
 
-// A pass that only explains, as the only one of a list.
-static dt_status_t explain_snapshot(dt_turn_t *turn, snapshot_t *s, explain_t *explain) {
-  static const char name[] = "explain";
-  dt_hooks_t *hooks = dt__arena_alloc(&s->arena, sizeof(*hooks) + sizeof(hooks->hooks[0]));
-  dt_hook_t *hook = dt__arena_alloc(&s->arena, sizeof(*hook) + sizeof(name));
+// A pass that only explains.
+static dt_status_t explain_snapshot(dt_hooks_t *hooks, snapshot_t *s, explain_t *explain) {
   const dt_graph_t *same = NULL;
-  if (!hooks || !hook)
-    return DT_NO_MEMORY();
-  hook->point = DT_POINT_BEFORE_DECOMPOSE;
-  hook->pass = explain_graph;
-  hook->closure = explain;
-  memcpy(hook->name, name, sizeof(name));
-  hooks->turn = turn;
-  hooks->n = 1;
-  hooks->hooks[0] = hook;
-  const dt_site_t site = {.point = hook->point, .keep = &s->arena};
-  return dt__hooks_run(hooks, &site, &s->arena, s->graph, &same);
+  const dt_site_t site = {
+      .point = DT_POINT_BEFORE_DECOMPOSE, .device = s->device, .hooks = hooks, .keep = &s->arena};
+  DT_TRY(dt__hooks_enter(hooks, NULL));
+  dt_status_t status =
+      dt__pass_run("explain", explain_graph, explain, &site, &s->arena, s->graph, &same);
+  dt__hooks_leave(hooks);
+  return status;
 }
 
 static dt_status_t explain_function(const dt_pattern_t *pattern, dt_function_t *function,
                                     dt_tensor_t *const *inputs, uint32_t n_inputs, char **out) {
   snapshot_t s = {.env = NULL};
   explain_t explain = {.pattern = pattern};
-  dt_turn_t *turn = function->runtime->turn;
-  DT_TRY(dt__turn_outside(turn, "an explanation"));
+  DT_TRY(dt__turn_outside(function->runtime->turn, "an explanation"));
   dt__arena_init(&s.arena, 0);
   dt__text_init(&explain.text);
   dt_status_t status = dt__with_traced(function, inputs, n_inputs, take_snapshot, &s);
   if (!status)
-    status = explain_snapshot(turn, &s, &explain);
+    status = explain_snapshot(function->hooks, &s, &explain);
   if (!status) {
     *out = dt__strdup(dt__text_str(&explain.text));
     status = *out ? NULL : DT_NO_MEMORY();

@@ -334,10 +334,7 @@ dt_value_t dt__trace_add_broadcast(dt_trace_t *trace, dt_op_t op, const dt_value
 
 static bool has_sizes(const dt_trace_t *trace, dt_value_t x, uint32_t rank, const dt_sym_t *sizes) {
   const dt_node_t *node = dt__graph_node(trace->graph, (dt_node_id_t){x.id});
-  bool same = node->rank == rank;
-  for (uint32_t k = 0; same && k < rank; k++)
-    same = dt__sym_known_eq(trace->env, node->sizes[k], sizes[k]);
-  return same;
+  return node->rank == rank && dt__syms_known_eq(trace->env, rank, node->sizes, sizes);
 }
 
 static dt_value_t add_sized(dt_trace_t *trace, dt_op_t op, dt_value_t x, uint32_t rank,

@@ -360,3 +360,26 @@ void dt__hooks_leave(const dt_hooks_t *hooks) {
   (void)pthread_cond_signal(&turn->idle);
   dt__mutex_unlock(&turn->mutex);
 }
+
+// ---- A runtime's list ---------------------------------------------------------------------------
+dt_status_t dt__hooks_change(dt_turn_t *turn, dt_hooks_t **hooks, const char *what,
+                             dt_hooks_make_fn_t make, void *arg) {
+  dt_hooks_t *made = NULL, *old = NULL;
+  DT_TRY(dt__turn_outside(turn, what));
+  dt__mutex_lock(&turn->mutex);
+  dt_status_t status = make(arg, *hooks, &made);
+  if (!status) {
+    old = *hooks;
+    *hooks = made;
+  }
+  dt__mutex_unlock(&turn->mutex);
+  dt__hooks_release(old); // may free closures
+  return status;
+}
+
+dt_hooks_t *dt__hooks_share(dt_turn_t *turn, dt_hooks_t *const *hooks) {
+  dt__mutex_lock(&turn->mutex);
+  dt_hooks_t *share = dt__hooks_retain(*hooks);
+  dt__mutex_unlock(&turn->mutex);
+  return share;
+}

@@ -74,6 +74,13 @@ dt_status_t dt__hooks_with_ops(const dt_hooks_t *hooks, struct dt_op_list_t *ops
 // DT_E_ARGUMENT for a name that no pass has.
 dt_status_t dt__hooks_choose(const dt_hooks_t *hooks, const char *chosen,
                              dt_hooks_t **out) DT_MUST_USE;
+// Puts what `make` makes of the list *hooks in its place. One thread at a time changes a list, and
+// none while it runs a pass of the turn: DT_E_STATE, as `what` would.
+typedef dt_status_t (*dt_hooks_make_fn_t)(void *arg, const dt_hooks_t *old, dt_hooks_t **out);
+dt_status_t dt__hooks_change(dt_turn_t *turn, dt_hooks_t **hooks, const char *what,
+                             dt_hooks_make_fn_t make, void *arg) DT_MUST_USE;
+// A share in *hooks, which other threads may change.
+dt_hooks_t *dt__hooks_share(dt_turn_t *turn, dt_hooks_t *const *hooks);
 bool dt__hooks_any(const dt_hooks_t *hooks, dt_point_t point); // NULL: none
 // Waits until no pass of the runtime runs, and lets no other begin. DT_E_STATE where the calling
 // thread runs one, or what ends the watch (NULL: nothing does) in the meantime.

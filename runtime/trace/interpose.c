@@ -24,10 +24,8 @@ static void refuse(dt_trace_t *trace, const dt_node_t *made, const dt_node_t *ot
 }
 
 static bool stands_for(const dt_trace_t *trace, const dt_node_t *made, const dt_node_t *other) {
-  bool same = made->dtype == other->dtype && made->rank == other->rank;
-  for (uint32_t d = 0; same && d < made->rank; d++)
-    same = dt__sym_known_eq(trace->env, made->sizes[d], other->sizes[d]);
-  return same;
+  return made->dtype == other->dtype && made->rank == other->rank &&
+         dt__syms_known_eq(trace->env, made->rank, made->sizes, other->sizes);
 }
 
 // Operands as the program has them; NULL fails the trace.

@@ -15,9 +15,8 @@ static bool check_result(dt_op_call_t *call, uint32_t k, dt_value_t result) {
   const dt_node_t *node = dt__trace_node(trace, result, "a result of the decomposition");
   if (!node)
     return false;
-  bool same = node->dtype == said->dtype && node->rank == said->rank;
-  for (uint32_t d = 0; same && d < said->rank; d++)
-    same = dt__sym_known_eq(trace->env, node->sizes[d], said->sizes[d]);
+  bool same = node->dtype == said->dtype && node->rank == said->rank &&
+              dt__syms_known_eq(trace->env, said->rank, node->sizes, said->sizes);
   if (!same)
     DT_TRACE_FAIL(
         trace, DT_E_SHAPE,
@@ -111,13 +110,7 @@ static bool has_calls(const dt_graph_t *graph) {
 dt_status_t dt__ops_decompose(const dt_site_t *site, dt_arena_t *arena, const dt_graph_t *graph,
                               const dt_graph_t **out) {
   *out = graph;
-  if (!has_calls(graph))
-    return NULL;
-  dt_hook_t *hook = dt__arena_alloc(arena, sizeof(*hook) + sizeof("decompositions"));
-  if (!hook)
-    return DT_NO_MEMORY();
-  hook->point = site->point;
-  hook->pass = decompose_all;
-  memcpy(hook->name, "decompositions", sizeof("decompositions"));
-  return dt__hook_run(hook, site, arena, graph, out);
+  return has_calls(graph)
+             ? dt__pass_run("decompositions", decompose_all, NULL, site, arena, graph, out)
+             : NULL;
 }

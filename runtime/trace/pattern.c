@@ -75,12 +75,6 @@ static dt_status_t check_wildcard(const dt_pattern_t *pattern, uint32_t w) {
   return NULL;
 }
 
-static bool copy_text(dt_arena_t *arena, const char **text) {
-  if (*text)
-    *text = dt__arena_strdup(arena, *text);
-  return true;
-}
-
 static dt_status_t copy_dims(dt_pattern_t *pattern, dt_wildcard_t *wildcard, uint32_t size) {
   dt_dim_decl_t *dims = DT_ARENA_ARRAY(&pattern->arena, dt_dim_decl_t, wildcard->rank + 1);
   if (!dims)
@@ -120,7 +114,8 @@ static dt_status_t copy_wildcards(dt_pattern_t *pattern, const dt_pattern_option
     DT_TRY(DT_ELEMENT_TAKE(dt_wildcard_t, &wildcards[w], options->wildcards, options->wildcard_size,
                            w));
     DT_TRY(check_wildcard(pattern, w));
-    if (!copy_text(arena, &wildcards[w].name) || !wildcards[w].name)
+    wildcards[w].name = dt__arena_strdup(arena, wildcards[w].name);
+    if (!wildcards[w].name)
       return DT_NO_MEMORY();
     if (wildcards[w].same_dtype)
       DT_TRY(find_same(pattern, w, &same[w]));

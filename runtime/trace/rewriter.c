@@ -191,10 +191,7 @@ dt_status_t dt__rewriter_check_same(dt_rewriter_t *r, uint32_t old, uint32_t mad
                    dt_dtype_name(b->dtype));
     return fail_at(r, DT_E_DTYPE, old, " cannot be replaced by", made, after);
   }
-  bool same = a->rank == b->rank;
-  for (uint32_t d = 0; same && d < a->rank; d++)
-    same = dt__sym_known_eq(r->work.env, a->sizes[d], b->sizes[d]);
-  if (same)
+  if (a->rank == b->rank && dt__syms_known_eq(r->work.env, a->rank, a->sizes, b->sizes))
     return NULL;
   dt_text_t text;
   dt__text_init(&text);
@@ -622,29 +619,31 @@ static dt_status_t run_tree(const dt_hook_t *hook, const dt_site_t *site, dt_are
   return NULL;
 }
 
+dt_status_t dt__pass_run(const char *name, dt_pass_fn_t pass, void *closure, const dt_site_t *site,
+                         dt_arena_t *arena, const dt_graph_t *graph, const dt_graph_t **out) {
+  size_t bytes = strlen(name) + 1;
+  dt_hook_t *hook = dt__arena_alloc(arena, sizeof(*hook) + bytes);
+  if (!hook)
+    return DT_NO_MEMORY();
+  hook->point = site->point;
+  hook->pass = pass;
+  hook->closure = closure;
+  memcpy(hook->name, name, bytes);
+  return run_tree(hook, site, arena, 0, graph, out);
+}
+
 // All patterns of the point, in one walk.
 static dt_status_t run_patterns(const dt_hooks_t *hooks, const dt_site_t *site, dt_arena_t *arena,
                                 const dt_graph_t **out) {
-  static const char name[] = "patterns";
   dt_pattern_t **list = DT_ARENA_ARRAY(arena, dt_pattern_t *, (size_t)hooks->n + 1);
-  dt_hook_t *hook = dt__arena_alloc(arena, sizeof(*hook) + sizeof(name));
-  if (!list || !hook)
+  if (!list)
     return DT_NO_MEMORY();
   dt_patterns_t patterns = {.patterns = list};
   for (uint32_t k = 0; k < hooks->n; k++)
     if (hooks->hooks[k]->point == site->point && hooks->hooks[k]->pattern)
       list[patterns.n++] = hooks->hooks[k]->pattern;
-  if (!patterns.n)
-    return NULL;
-  hook->pass = dt__match_walk;
-  hook->closure = &patterns;
-  memcpy(hook->name, name, sizeof(name));
-  return run_tree(hook, site, arena, 0, *out, out);
-}
-
-dt_status_t dt__hook_run(const dt_hook_t *hook, const dt_site_t *site, dt_arena_t *arena,
-                         const dt_graph_t *graph, const dt_graph_t **out) {
-  return run_tree(hook, site, arena, 0, graph, out);
+  return patterns.n ? dt__pass_run("patterns", dt__match_walk, &patterns, site, arena, *out, out)
+                    : NULL;
 }
 
 dt_status_t dt__hooks_run(const dt_hooks_t *hooks, const dt_site_t *site, dt_arena_t *arena,

@@ -32,9 +32,10 @@ typedef struct dt_site_t {
 dt_status_t dt__hooks_run(const dt_hooks_t *hooks, const dt_site_t *site, dt_arena_t *arena,
                           const dt_graph_t *graph, const dt_graph_t **out) DT_MUST_USE;
 
-// One pass that is in no list, over the same.
-dt_status_t dt__hook_run(const dt_hook_t *hook, const dt_site_t *site, dt_arena_t *arena,
-                         const dt_graph_t *graph, const dt_graph_t **out) DT_MUST_USE;
+// One pass that is in no list, over the same, on a thread that has the turn (dt__hooks_enter).
+dt_status_t dt__pass_run(const char *name, dt_pass_fn_t pass, void *closure, const dt_site_t *site,
+                         dt_arena_t *arena, const dt_graph_t *graph,
+                         const dt_graph_t **out) DT_MUST_USE;
 
 // ---- Between rewriter.c and rewriter_read.c -----------------------------------------------------
 // A use of a node, as an operand of another one.

@@ -136,10 +136,7 @@ static bool is_repeated(const dt_match_t *m, uint32_t id) {
 
 static bool same_sizes(const dt_match_t *m, uint32_t a, uint32_t b) {
   const dt_node_t *x = dt__match_node(m, a), *y = dt__match_node(m, b);
-  bool same = x->rank == y->rank;
-  for (uint32_t d = 0; same && d < x->rank; d++)
-    same = dt__sym_known_eq(m->r->work.env, x->sizes[d], y->sizes[d]);
-  return same;
+  return x->rank == y->rank && dt__syms_known_eq(m->r->work.env, x->rank, x->sizes, y->sizes);
 }
 
 static bool equal(const verify_t *v, uint32_t made, uint32_t g);

@@ -2,6 +2,8 @@
 // Element-wise operators.
 #include "frontends/onnx/import/compute.h"
 
+#include "runtime/base/dtype.h"
+
 #include <float.h>
 
 #define UNARY(op, build)                                                                           \
@@ -170,7 +172,7 @@ uint32_t dt__imp_cast_how(dt_imp_node_t *n) {
 // ONNX's data have of floats that integers of 4 and 2 bits do not hold the lowest bits.
 static void cast_to(dt_imp_node_t *n, dt_dtype_t to) {
   dt_value_t x = dt__imp_in(n, 0);
-  bool narrow = to == DT_I4 || to == DT_U4 || to == DT_I2 || to == DT_U2;
+  bool narrow = dt__dtype_is_packed(to) && !dt__dtype_is_float(to);
   if (narrow && dt__imp_is_float(dt__imp_dtype(n, 0)))
     x = dt_cast(n->t, x, DT_I32);
   dt__imp_out(n, 0, dt_cast_as(n->t, x, to, dt__imp_cast_how(n)));

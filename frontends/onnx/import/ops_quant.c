@@ -4,6 +4,8 @@
 #include "frontends/onnx/import/conv.h"
 #include "frontends/onnx/import/windows.h"
 
+#include "runtime/base/dtype.h"
+
 // ---- Scales and zero points over a tensor -----------------------------------------------------------
 // Element i of input `v` along `axis` serves elements i * block … of x.
 static dt_value_t over_blocks(dt_imp_node_t *n, dt_value_t v, dt_value_t x, int32_t axis,
@@ -76,7 +78,9 @@ const char *dt__imp_check_quantised(dt_imp_node_t *n) {
 }
 
 // Their zero point is 0.
-static bool is_low_float(dt_dtype_t dtype) { return dtype >= DT_F8E4M3FN && dtype <= DT_F4E2M1; }
+static bool is_low_float(dt_dtype_t dtype) {
+  return dt__dtype_is_low(dtype) && dt__dtype_is_float(dtype);
+}
 
 void dt__imp_make_QuantizeLinear(dt_imp_node_t *n) {
   dt_value_t x = dt__imp_in(n, 0), zero = {0}, scale = spread(n, 1, x);

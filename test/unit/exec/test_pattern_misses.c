@@ -3,6 +3,7 @@
 // that are refused.
 #include "test/support/subjects.h"
 
+#include "ductile/op.h"
 #include "ductile/pattern.h"
 
 #include <stdio.h>
@@ -321,6 +322,64 @@ static void test_lines_and_sizes_by_name(void **state) {
   dt_pattern_release(pattern);
 }
 
+// ---- A check that tries an op -------------------------------------------------------------------
+static dt_status_t like_its_input(dt_op_call_t *call, void *closure) {
+  (void)closure;
+  dt_op_set_result_like(call, 0, dt_op_call_input(call, 0), DT_DTYPE_NONE);
+  return NULL;
+}
+static dt_status_t negated(dt_op_call_t *call, dt_value_t *results, void *closure) {
+  (void)closure;
+  results[0] = dt_neg(dt_op_call_trace(call), dt_op_call_input(call, 0));
+  return NULL;
+}
+static dt_status_t exp_of(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  (void)closure;
+  out[0] = dt_exp(t, in[0]);
+  return NULL;
+}
+static dt_status_t flipped(dt_match_t *m, dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
+                           void *closure) {
+  (void)m;
+  (void)closure;
+  dt_op_call(t, "test.flip", 1, in, 0, NULL, 1, out);
+  return NULL;
+}
+static const char *op_takes_it(dt_match_t *m, void *closure) {
+  dt_value_t x = dt_match_node(m, "x"), out = {0};
+  (void)closure;
+  dt_op_call(dt_rewriter_trace(dt_match_rewriter(m)), "test.flip", 1, &x, 0, NULL, 1, &out);
+  return out.id ? NULL : "the op does not take x";
+}
+
+// An explanation has the ops that the function has.
+static void test_a_check_that_calls_an_op(void **state) {
+  fixture_t *f = *state;
+  static const dt_input_decl_t input = {.name = "x", .dtype = DT_F32, .rank = 1};
+  static const dt_wildcard_t x = {.name = "x"};
+  expect_ok(dt_op_register(f->runtime, &(dt_op_options_t){.struct_size = sizeof(dt_op_options_t),
+                                                          .name = "test.flip",
+                                                          .infer = like_its_input,
+                                                          .decompose = negated}));
+  dt_pattern_t *pattern = NULL;
+  dt_pattern_options_t options = options_for(1, &x, 1);
+  expect_ok(dt_pattern_create(exp_of, flipped, op_takes_it, NULL, &options, &pattern));
+  dt_function_options_t of = options_of(1, &input);
+  of.answer = DT_ANSWER_EVALUATOR;
+  dt_function_t *function = function_of(f, exp_of, NULL, &of);
+  dt_tensor_t *in = tensor_full(0, 1, SIZES(3)), *out = NULL;
+  char *text = NULL;
+  expect_ok(dt_call(f->session, function, &in, 1, &out, 1, NULL));
+  expect_ok(dt_pattern_explain_function(pattern, function, &in, 1, &text));
+  if (!strstr(text, "pattern scores: 1 match\n"))
+    fail_msg("%s", text);
+  dt_text_free(text);
+  RELEASE(in, out);
+  dt_function_release(function);
+  dt_pattern_release(pattern);
+  expect_ok(dt_op_remove(f->runtime, "test.flip"));
+}
+
 // ---- Patterns that are none ---------------------------------------------------------------------
 static dt_status_t of_nothing(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
   (void)closure;
@@ -466,5 +525,6 @@ static void test_names_are_those_of_passes(void **state) {
 
 RUN_TESTS(TEST_WITH(test_explanations, setup, fixture_close),
           TEST_WITH(test_lines_and_sizes_by_name, setup, fixture_close),
+          TEST_WITH(test_a_check_that_calls_an_op, setup, fixture_close),
           TEST(test_refused_programs), TEST(test_refused_options),
           TEST_WITH(test_names_are_those_of_passes, setup, fixture_close))
