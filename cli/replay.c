@@ -119,10 +119,18 @@ static void call(const run_t *run, dt_session_t *session, side_t *side) {
                          run->n_outputs, NULL);
 }
 
-// A result's elements in host memory, in place of the device's.
+static bool is_row_major(const dt_tensor_t *tensor) {
+  int64_t stride = 1;
+  for (uint32_t d = dt_tensor_rank(tensor); d-- > 0; stride *= dt_tensor_sizes(tensor)[d])
+    if (dt_tensor_strides(tensor)[d] != stride)
+      return false;
+  return true;
+}
+
+// A result's elements in host memory and in row-major order, in place of the device's.
 static dt_status_t fetch(dt_session_t *session, dt_tensor_t **tensor) {
   dt_tensor_t *there = *tensor, *here = NULL;
-  if (dt_tensor_device(there) == DT_CPU)
+  if (dt_tensor_device(there) == DT_CPU && is_row_major(there))
     return NULL;
   dt_status_t status = dt_tensor_create_empty(dt_tensor_dtype(there), dt_tensor_rank(there),
                                               dt_tensor_sizes(there), &here);

@@ -115,7 +115,7 @@ static dt_status_t drop_empty(dt_program_t *program) {
 // The load and the store go over buffers of one layout in step.
 static bool copies_each(const dt_buffer_t *from, const dt_buffer_t *to, const dt_inst_t *load,
                         const dt_store_t *store) {
-  if (from->rank != to->rank || from->dtype != to->dtype)
+  if (from->rank != to->rank || from->dtype != to->dtype || !dt__layouts_same(from, to))
     return false;
   for (uint32_t d = 0; d < from->rank; d++)
     if (from->sizes[d].id != to->sizes[d].id || from->strides[d].id != to->strides[d].id ||

@@ -158,8 +158,9 @@ static bool makes_rows(const chains_t *c, const dt_kernel_t *kernel, uint32_t n_
 
 // The kernel that makes buffer `id`, where no other one does; NO_KERNEL: no such.
 static uint32_t maker_of(const chains_t *c, dt_buffer_id_t id, uint32_t reader) {
-  dt_buffer_kind_t kind = dt__program_buffer(c->program, id)->kind;
-  if ((kind != DT_BUFFER_TEMP && kind != DT_BUFFER_OUTPUT) ||
+  const dt_buffer_t *buffer = dt__program_buffer(c->program, id);
+  if ((buffer->kind != DT_BUFFER_TEMP && buffer->kind != DT_BUFFER_OUTPUT) ||
+      !dt__layout_is_order(buffer->layout, buffer->rank) ||
       dt__buffer_is_readback(c->program, id.id))
     return NO_KERNEL;
   uint32_t k = dt__flow_writer(&c->flow, id.id - 1);

@@ -3,10 +3,12 @@
 // need not be the order in which it is read. A product makes heads as [b, h, m, d], for example,
 // and the next product reads rows of h and d, [b, k // 32, m, k % 32], whose elements lie apart in
 // memory. A dim moves in front of another one if more accesses then walk memory in steps of a fixed
-// size. Nothing else of the program changes. The pass comes first, before anything depends on how
+// size. Before that temporaries beside arguments and results of other orders take these (follow.c).
+// Nothing else of the program changes. The pass comes first, before anything depends on how
 // addresses move.
 #include "fuse/body.h"
 #include "fuse/flow.h"
+#include "fuse/follow.h"
 #include "fuse/fuse.h"
 #include "fuse/loops.h"
 #include "runtime/base/log.h"
@@ -32,7 +34,8 @@ static dt_status_t find_fixed(layouts_t *l) {
   if (!l->fixed)
     return DT_NO_MEMORY();
   for (uint32_t b = 0; b < program->buffers.len; b++)
-    l->fixed[b] = program->buffers.items[b].kind != DT_BUFFER_TEMP;
+    l->fixed[b] = program->buffers.items[b].kind != DT_BUFFER_TEMP ||
+                  program->buffers.items[b].layout != NULL;
   for (uint32_t i = 0; i < program->readbacks.len; i++)
     l->fixed[program->readbacks.items[i].buffer.id - 1] = true;
   for (uint32_t k = 0; k < program->kernels.len; k++)
@@ -122,12 +125,8 @@ static dt_status_t move_in_stage(dt_program_t *program, dt_stage_t *stage, dt_bu
 static dt_status_t move_dim(layouts_t *l, dt_buffer_id_t id, uint32_t from, uint32_t to) {
   dt_program_t *program = l->program;
   dt_buffer_t *buffer = dt__program_buffer(program, id);
-  dt_sym_t stride = dt__sym_const(program->env, 1);
   move_one(buffer->sizes, from, to);
-  for (uint32_t d = buffer->rank; d-- > 0;) {
-    buffer->strides[d] = stride;
-    stride = dt__sym_mul(program->env, stride, buffer->sizes[d]);
-  }
+  dt__buffer_set_strides(program->env, buffer);
   for (uint32_t u = 0; u < l->flow.users.len; u++) {
     dt_kernel_t *kernel = &program->kernels.items[l->flow.users.items[u]];
     for (uint32_t s = 0; s < kernel->stages.len; s++)
@@ -158,8 +157,9 @@ static dt_status_t lay_out(layouts_t *l, dt_buffer_id_t id) {
 dt_status_t dt__fuse_layouts(dt_program_t *program, const dt_target_t *target) {
   layouts_t l = {.program = program};
   (void)target;
-  DT_TRY(find_fixed(&l));
   DT_TRY(dt__flow_init(program, &l.flow));
+  DT_TRY(dt__follow_orders(program, &l.flow));
+  DT_TRY(find_fixed(&l));
   for (uint32_t b = 0; b < program->buffers.len; b++)
     if (!l.fixed[b] && program->buffers.items[b].rank > 2)
       DT_TRY(lay_out(&l, (dt_buffer_id_t){b + 1}));

@@ -311,7 +311,8 @@ static dt_status_t localise(dt_program_t *program, dt_kernel_t *kernel, uint32_t
   for (uint32_t s = 0; s < kernel->stages.len; s++)
     for (uint32_t k = 0; k < kernel->stages.items[s].stores.len; k++) {
       dt_buffer_id_t buffer = kernel->stages.items[s].stores.items[k].buffer;
-      if (dt__program_buffer(program, buffer)->kind != DT_BUFFER_TEMP ||
+      const dt_buffer_t *temp = dt__program_buffer(program, buffer);
+      if (temp->kind != DT_BUFFER_TEMP || !dt__layout_is_order(temp->layout, temp->rank) ||
           scatters(program, &kernel->stages.items[s]))
         continue;
       uint32_t inside = loads_inside(kernel, buffer);

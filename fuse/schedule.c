@@ -108,6 +108,41 @@ static void order_loops(dt_program_t *program, dt_kernel_t *kernel, uint32_t lan
   kernel->extents[last] = extent;
 }
 
+// The loop whose variable the expression is, or n_loops.
+static uint32_t loop_of(const dt_kernel_t *kernel, dt_sym_t e) {
+  uint32_t v = 0;
+  while (v < kernel->n_loops && kernel->vars[v].id != e.id)
+    v++;
+  return v;
+}
+
+// Loops in the order in which a store's dims lie, where that is not the order of the dims: what
+// they store is then stored one element behind the other. Loops that are no dim's come first.
+static void follow_store(dt_program_t *program, dt_kernel_t *kernel, const dt_store_t *store) {
+  const dt_buffer_t *buffer = dt__program_buffer(program, store->buffer);
+  for (uint32_t k = 0; k < buffer->rank; k++) {
+    uint32_t v = loop_of(kernel, store->index[buffer->layout->order[k]]);
+    if (v == kernel->n_loops)
+      continue;
+    dt_sym_t var = kernel->vars[v], extent = kernel->extents[v];
+    for (; v + 1 < kernel->n_loops; v++) {
+      kernel->vars[v] = kernel->vars[v + 1];
+      kernel->extents[v] = kernel->extents[v + 1];
+    }
+    kernel->vars[v] = var;
+    kernel->extents[v] = extent;
+  }
+}
+
+static void follow_stores(dt_program_t *program, dt_kernel_t *kernel) {
+  for (uint32_t s = 0; s < kernel->stages.len; s++)
+    for (uint32_t i = 0; i < kernel->stages.items[s].stores.len; i++) {
+      const dt_store_t *store = &kernel->stages.items[s].stores.items[i];
+      if (!store->whole && dt__program_buffer(program, store->buffer)->layout)
+        follow_store(program, kernel, store);
+    }
+}
+
 // ---- Lanes over inner or outer loops ----------------------------------------------------------------
 
 static bool inner_lanes_win(dt_program_t *program, const dt_kernel_t *kernel, uint32_t lanes) {
@@ -208,6 +243,7 @@ static dt_status_t schedule_loops(dt_program_t *program, dt_kernel_t *kernel,
   dt_schedule_t schedule = {.lanes = lanes, .unroll = 1, .grain = 1};
   bool alone = reductions_alone(kernel, target);
   bool inner = dt__has_inner_loops(kernel) && !dt__kernel_in_order(kernel) && !alone;
+  follow_stores(program, kernel);
   if (!inner || !inner_lanes_win(program, kernel, lanes))
     order_loops(program, kernel, lanes);
   DT_TRY(dt__merge_outer_loops(program, kernel, kernel->n_loops));

@@ -117,6 +117,7 @@ static dt_sym_t carrying_loop(const dt_kernel_t *kernel, uint32_t id, uint32_t d
 static bool may_be_carried(const slices_t *s, uint32_t id) {
   const dt_buffer_t *buffer = &s->program->buffers.items[id - 1];
   return buffer->kind == DT_BUFFER_TEMP && buffer->rank >= 2 && s->flow.stores[id - 1] == 1 &&
+         dt__layout_is_order(buffer->layout, buffer->rank) &&
          !dt__buffer_is_readback(s->program, id);
 }
 
@@ -456,12 +457,9 @@ static void shrink_buffer(slices_t *s, uint32_t b, dt_sym_t step) {
   dt_sym_t sizes[DT_MAX_RANK + 1];
   uint32_t rank = slice_index(s, b, step, buffer->sizes, sizes);
   buffer->rank = rank;
-  dt_sym_t stride = dt__sym_const(env, 1);
-  for (uint32_t d = rank; d-- > 0;) {
-    buffer->sizes[d] = sizes[d];
-    buffer->strides[d] = stride;
-    stride = dt__sym_mul(env, stride, sizes[d]);
-  }
+  memcpy(buffer->sizes, sizes, rank * sizeof(*sizes));
+  buffer->layout = NULL; // it is scratch now, of other dims
+  dt__buffer_set_strides(env, buffer);
 }
 
 // Iterations of a slice: as many as the budget holds, at least one, no more than there are; all of

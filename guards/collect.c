@@ -21,24 +21,34 @@ void dt__guard_put_input(const dt_guard_build_t *build, uint32_t k, dt_text_t *t
     dt__text_printf(text, "argument %u", k);
 }
 
+void dt__guard_put_order(uint32_t order, uint32_t rank, dt_text_t *out) {
+  if (order == DT_ORDER_APART)
+    dt__text_put(out, ", dims in no order");
+  for (uint32_t k = 0; k < rank && order != DT_ORDER_APART; k++)
+    dt__text_printf(out, k ? ", %u" : ", dims in memory as %u", dt__order_dim(order, k));
+}
+
 // ---- Inputs -------------------------------------------------------------------------------------
 static dt_status_t header_guard(dt_guard_build_t *build, uint32_t k) {
   const dt_graph_input_t *input = &build->graph->inputs.items[k];
   // Numbers that calls bring stay where the host reads them.
   dt_device_t place = input->is_int ? DT_CPU : build->place;
   char where[32];
-  int64_t mask =
-      DT_GUARD_KEY_HEADER | (input->contiguous && input->rank ? DT_GUARD_KEY_CONTIGUOUS : 0);
-  dt_guard_t g = {.kind = DT_GUARD_header,
-                  .input = (uint16_t)k,
-                  .a = dt__guard_key(input->dtype, place, input->rank, true) & mask,
-                  .b = mask};
+  uint32_t order = DT_ORDER_ROW_MAJOR;
+  bool asked = dt__graph_input_order(build->graph, k, &order);
+  int64_t key = dt__guard_key(input->dtype, place, input->rank, true) | dt__guard_key_order(order);
+  int64_t mask = DT_GUARD_KEY_HEADER |
+                 (input->contiguous && input->rank ? DT_GUARD_KEY_CONTIGUOUS : 0) |
+                 (asked ? DT_GUARD_KEY_ORDER : 0);
+  dt_guard_t g = {.kind = DT_GUARD_header, .input = (uint16_t)k, .a = key & mask, .b = mask};
   dt_text_t text;
   dt__text_init(&text);
   dt__guard_put_input(build, k, &text);
   dt__text_printf(&text, " is %s of rank %u on %s%s", dt_dtype_name(input->dtype), input->rank,
                   place == DT_CPU ? "the host" : dt__place_name(place, where, sizeof(where)),
                   input->contiguous && !input->is_int ? ", contiguous" : "");
+  if (asked)
+    dt__guard_put_order(order, input->rank, &text);
   return dt__guard_emit(build, g, &text, &argument_origin);
 }
 
@@ -146,6 +156,13 @@ static dt_status_t compare(dt_guard_build_t *build, const place_t *place) {
   return dt__guard_emit(build, g, &text, &argument_origin);
 }
 
+// By the header: contiguous, or without gaps in an order.
+static bool strides_are_told(const dt_graph_t *graph, uint32_t k) {
+  uint32_t order = DT_ORDER_APART;
+  return graph->inputs.items[k].contiguous ||
+         (dt__graph_input_order(graph, k, &order) && order != DT_ORDER_APART);
+}
+
 // Calls `visit` for every place of one kind.
 static dt_status_t each_place(dt_guard_build_t *build, place_kind_t kind,
                               dt_status_t (*visit)(dt_guard_build_t *, const place_t *)) {
@@ -155,7 +172,7 @@ static dt_status_t each_place(dt_guard_build_t *build, place_kind_t kind,
     const dt_graph_input_t *input = kind == CAPTURE ? NULL : &graph->inputs.items[k];
     uint32_t places = kind == CAPTURE  ? 1
                       : kind == VALUE  ? input->is_int
-                      : kind == STRIDE ? (input->contiguous ? 0 : input->rank)
+                      : kind == STRIDE ? (strides_are_told(build->graph, k) ? 0 : input->rank)
                                        : input->rank;
     for (uint32_t dim = 0; dim < places; dim++)
       DT_TRY(visit(build, &(place_t){.kind = kind, .index = k, .dim = dim}));

@@ -51,6 +51,8 @@ static void actual_header(const explain_t *x, const dt_guard_t *g) {
                   t->device == DT_CPU ? "the host"
                                       : dt__place_name(t->device, where, sizeof(where)),
                   t->contiguous ? ", contiguous" : ", strided");
+  if (g->b & DT_GUARD_KEY_ORDER)
+    dt__guard_put_order(t->order, t->rank, x->out);
 }
 
 static void actual_size_const(const explain_t *x, const dt_guard_t *g) {

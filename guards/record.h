@@ -64,14 +64,25 @@ struct dt_guards {
 };
 
 // What a header record compares, of a tensor as it is: one byte each of dtype, device and rank, and
-// a bit for contiguous.
+// a bit for contiguous; and the order of its dims, where a result takes it.
 #define DT_GUARD_KEY_HEADER ((int64_t)0xffffff)
 #define DT_GUARD_KEY_CONTIGUOUS ((int64_t)1 << 24)
+#define DT_GUARD_KEY_ORDER (-((int64_t)1 << DT_GUARD_KEY_ORDER_AT))
+#define DT_GUARD_KEY_ORDER_AT 32
 static inline int64_t dt__guard_key(dt_dtype_t dtype, dt_device_t device, uint32_t rank,
                                     bool contiguous) {
   return (int64_t)((uint64_t)dtype | (uint64_t)device << 8 | (uint64_t)rank << 16 |
                    (uint64_t)contiguous << 24);
 }
+
+static inline int64_t dt__guard_key_order(uint32_t order) {
+  return (int64_t)((uint64_t)order << DT_GUARD_KEY_ORDER_AT);
+}
+static inline int64_t dt__guard_key_of(const dt_tensor_t *t) {
+  return dt__guard_key(t->dtype, t->device, t->rank, t->contiguous) | dt__guard_key_order(t->order);
+}
+// ", dims in memory as 0, 2, 3, 1", or ", dims in no order".
+void dt__guard_put_order(uint32_t order, uint32_t rank, dt_text_t *out);
 
 // The integer in a tensor of rank 0, read as one of `dtype` (integer or bool). False: it does not
 // fit.

@@ -59,6 +59,11 @@ static void put_need(const remedy_t *r) {
 
 // ---- Layout -------------------------------------------------------------------------------------
 static void remedy_header(const remedy_t *r) {
+  if (r->g->b & DT_GUARD_KEY_ORDER) {
+    dt__text_put(r->out, "keep the order of its dims from call to call: a result takes it "
+                         "(like_input), and each order has a variant of its own, compiled once");
+    return;
+  }
   if (!(r->g->b & DT_GUARD_KEY_CONTIGUOUS)) {
     dt__text_printf(r->out, "pass what is declared: %s", r->told.guard);
     return;

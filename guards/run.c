@@ -121,7 +121,7 @@ static inline bool check_modes(const run_t *run, const dt_guard_t *g) {
 
 static inline bool check_header(const run_t *run, const dt_guard_t *g) {
   const dt_tensor_t *t = tensor_of(run, g);
-  return (dt__guard_key(t->dtype, t->device, t->rank, t->contiguous) & g->b) == g->a;
+  return (dt__guard_key_of(t) & g->b) == g->a;
 }
 
 static inline bool check_size_const(const run_t *run, const dt_guard_t *g) {

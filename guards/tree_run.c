@@ -11,7 +11,7 @@ static int64_t read_slot(const dt_tree_t *tree, uint32_t index, const dt_guard_a
   int64_t value = 0;
   switch ((dt_slot_kind_t)slot->kind) {
   case DT_SLOT_KEY:
-    return dt__guard_key(t->dtype, t->device, t->rank, t->contiguous);
+    return dt__guard_key_of(t);
   case DT_SLOT_SIZE:
     return t->sizes[slot->dim];
   case DT_SLOT_STRIDE:

@@ -199,6 +199,28 @@ static void check_graph(checking_t *c, const dt_stage_view_t *view) {
   }
 }
 
+// Output k as its order has it, element by element.
+static const void *in_row_major(checking_t *c, uint32_t k, const void *from) {
+  const dt_graph_order_t *order = dt__graph_order(c->graph, k);
+  const dt_eval_value_t *expected = &c->expected[k];
+  size_t size = dt_dtype_size(expected->dtype);
+  int64_t at[DT_MAX_RANK] = {0}, strides[DT_MAX_RANK], stride = 1;
+  if (!order || dt__dtype_is_packed(expected->dtype))
+    return from;
+  for (uint32_t d = expected->rank; d-- > 0; stride *= expected->sizes[order->dims[d]])
+    strides[order->dims[d]] = stride;
+  char *dense = dt__arena_alloc(&c->arena, (size_t)expected->count * size + 1);
+  for (int64_t i = 0; dense && i < expected->count; i++) {
+    int64_t offset = 0;
+    for (uint32_t d = 0; d < expected->rank; d++)
+      offset += at[d] * strides[d];
+    memcpy(dense + (size_t)i * size, (const char *)from + offset * (int64_t)size, size);
+    for (uint32_t d = expected->rank; d-- > 0 && ++at[d] == expected->sizes[d];)
+      at[d] = 0;
+  }
+  return dense ? dense : from;
+}
+
 static void observe(void *user, const dt_stage_view_t *view) {
   checking_t *c = user;
   void *inputs[MOST], *outputs[MOST];
@@ -216,7 +238,7 @@ static void observe(void *user, const dt_stage_view_t *view) {
   }
   fail(c, view->stage, dt__program_interpret(view->program, c->symbols, inputs, outputs));
   for (uint32_t k = 0; k < c->graph->outputs.len; k++)
-    differ(c, view->stage, "output", k, &c->expected[k], outputs[k]);
+    differ(c, view->stage, "output", k, &c->expected[k], in_row_major(c, k, outputs[k]));
   compare_updates(c, view->stage);
 }
 
@@ -237,7 +259,8 @@ static dt_status_t call(checking_t *c, dt_function_t *function, dt_session_t *se
                                c->graph->outputs.len, NULL);
   for (uint32_t k = 0; k < c->graph->outputs.len; k++) {
     if (!status)
-      differ(c, "code", "output", k, &c->expected[k], dt_tensor_data(outputs[k]));
+      differ(c, "code", "output", k, &c->expected[k],
+             in_row_major(c, k, dt_tensor_data(outputs[k])));
     dt_tensor_release(outputs[k]);
   }
   if (!status)

@@ -82,7 +82,8 @@ static LLVMValueRef load_key(dt_decide_t *d, LLVMValueRef tensor) {
   } fields[] = {{offsetof(dt_tensor_t, dtype), m->t_i32, 0},
                 {offsetof(dt_tensor_t, device), m->t_i32, 8},
                 {offsetof(dt_tensor_t, rank), m->t_i32, 16},
-                {offsetof(dt_tensor_t, contiguous), m->t_i8, 24}};
+                {offsetof(dt_tensor_t, contiguous), m->t_i8, 24},
+                {offsetof(dt_tensor_t, order), m->t_i32, DT_GUARD_KEY_ORDER_AT}};
   LLVMValueRef key = dt__emit_i64(m, 0);
   for (size_t k = 0; k < sizeof(fields) / sizeof(fields[0]); k++) {
     LLVMValueRef field = widen(d, load_at(d, fields[k].type, tensor, fields[k].offset), false);
@@ -155,6 +156,11 @@ static LLVMValueRef key_difference(dt_decide_t *d, uint32_t input, int64_t mask,
   int64_t dtype_device = (key & 0xff) | (key >> 8 & 0xff) << 32;
   LLVMValueRef bits = LLVMBuildOr(m->b, difference(d, type, dtype_device),
                                   difference(d, rank, key >> 16 & 0xff), "");
+  if (mask & DT_GUARD_KEY_ORDER) {
+    LLVMValueRef order = widen(d, load_at(d, m->t_i32, t, offsetof(dt_tensor_t, order)), false);
+    int64_t wanted = (int64_t)((uint64_t)key >> DT_GUARD_KEY_ORDER_AT);
+    bits = LLVMBuildOr(m->b, bits, difference(d, order, wanted), "");
+  }
   if (!(mask & DT_GUARD_KEY_CONTIGUOUS))
     return bits;
   LLVMValueRef flag = widen(d, load_at(d, m->t_i8, t, offsetof(dt_tensor_t, contiguous)), false);
@@ -239,8 +245,8 @@ static LLVMValueRef differing(dt_decide_t *d, const dt_tree_node_t *node) {
   switch ((dt_term_kind_t)term->kind) {
   case DT_TERM_MASK: {
     const dt_slot_t *slot = &d->tree->slots[term->slot];
-    if (slot->kind == DT_SLOT_KEY && (term->a == DT_GUARD_KEY_HEADER ||
-                                      term->a == (DT_GUARD_KEY_HEADER | DT_GUARD_KEY_CONTIGUOUS)))
+    int64_t header = term->a & ~(DT_GUARD_KEY_CONTIGUOUS | DT_GUARD_KEY_ORDER);
+    if (slot->kind == DT_SLOT_KEY && header == DT_GUARD_KEY_HEADER)
       return key_difference(d, slot->index, term->a, node->lo);
     LLVMValueRef value = dt__decide_slot(d, term->slot);
     return difference(d, LLVMBuildAnd(d->m.b, value, dt__emit_i64(&d->m, term->a), ""), node->lo);

@@ -88,12 +88,15 @@ typedef struct dt_input_decl_t {
 typedef struct dt_output_decl_t {
   const char *name; // for messages; NULL: "result <index>"
   // How its elements lie in memory, without gaps: its dims from the outermost to the innermost,
-  // each of 0 … rank - 1 once ({0, 2, 3, 1}: channels last). NULL: row-major. Orders other than
-  // row-major are DT_E_UNSUPPORTED in this version.
+  // each of 0 … rank - 1 once ({0, 2, 3, 1}: channels last). The kernel that computes it stores it
+  // so. NULL: row-major. A call gets DT_E_SHAPE if the result has another rank, DT_E_UNSUPPORTED if
+  // its elements share bytes (i4 and such) and the order is not row-major.
   const uint32_t *order;
-  uint32_t rank; // entries of `order`; the result has this rank
+  uint32_t rank; // entries of `order`
   // Instead of `order`: 1 + the index of a tensor input of the result's rank, whose order of dims
-  // in the call's argument the result takes. 0: none. DT_E_UNSUPPORTED in this version.
+  // in the call's argument the result takes; each order has a variant of its own. An argument with
+  // gaps, or without elements, counts as row-major. Dims of size 1 lie where their strides say. 0:
+  // none.
   uint32_t like_input;
   // The result may be returned as a view of an argument. Without effect in this version: every
   // result has memory of its own.

@@ -68,7 +68,8 @@ dt_status_t dt__graph_copy(dt_arena_t *arena, const dt_graph_t *graph, dt_graph_
       !DT_VEC_COPY(arena, &copy->constants) || !DT_VEC_COPY(arena, &copy->outputs) ||
       !DT_VEC_COPY(arena, &copy->asserts) || !DT_VEC_COPY(arena, &copy->captures) ||
       !DT_VEC_COPY(arena, &copy->updates) || !DT_VEC_COPY(arena, &copy->controls) ||
-      !DT_VEC_COPY(arena, &copy->externals) || !copy_names(copy) || !copy_externals(copy))
+      !DT_VEC_COPY(arena, &copy->externals) || !DT_VEC_COPY(arena, &copy->orders) ||
+      !copy_names(copy) || !copy_externals(copy))
     return DT_NO_MEMORY();
   DT_TRY(copy_bodies(copy));
   *out = copy;

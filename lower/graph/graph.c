@@ -6,6 +6,7 @@
 #include "lower/graph/infer.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/status.h"
+#include "runtime/tensor/tensor.h"
 
 #include <string.h>
 
@@ -240,6 +241,51 @@ dt_status_t dt__graph_add_update(dt_graph_t *graph, const dt_graph_update_t *upd
   if (!DT_VEC_PUSH(graph->arena, &graph->updates, *update))
     return DT_NO_MEMORY();
   return NULL;
+}
+
+static bool is_order(const dt_graph_order_t *order, uint32_t rank) {
+  uint32_t seen = 0;
+  for (uint32_t k = 0; k < rank; k++) {
+    if (order->dims[k] >= rank)
+      return false;
+    seen |= 1u << order->dims[k];
+  }
+  return seen == (1u << rank) - 1;
+}
+
+dt_status_t dt__graph_add_order(dt_graph_t *graph, const dt_graph_order_t *order) {
+  uint32_t k = graph->orders.len;
+  if (k >= graph->outputs.len)
+    return DT_FAIL(DT_E_ARGUMENT, "the order of output %u of %u", k, graph->outputs.len);
+  const dt_node_t *node = dt__graph_node(graph, graph->outputs.items[k]);
+  if (!is_order(order, node->rank))
+    return DT_FAIL(DT_E_ARGUMENT, "output %u: no order of its %u dims", k, node->rank);
+  if (order->like > graph->inputs.len ||
+      (order->like && graph->inputs.items[order->like - 1].rank != node->rank))
+    return DT_FAIL(DT_E_ARGUMENT, "output %u: rank %u, and like no input of it", k, node->rank);
+  for (uint32_t d = 0; dt__dtype_is_packed(node->dtype) && d < node->rank; d++)
+    if (order->dims[d] != d)
+      return DT_FAIL(DT_E_UNSUPPORTED,
+                     "output %u: elements of %s share bytes, and tensors of them are row-major; "
+                     "expected no other order",
+                     k, dt_dtype_name(node->dtype));
+  return DT_VEC_PUSH(graph->arena, &graph->orders, *order) ? NULL : DT_NO_MEMORY();
+}
+
+bool dt__graph_input_order(const dt_graph_t *graph, uint32_t index, uint32_t *out) {
+  const dt_graph_input_t *input = &graph->inputs.items[index];
+  for (uint32_t k = 0; k < graph->orders.len; k++) {
+    const dt_graph_order_t *order = &graph->orders.items[k];
+    if (order->like != index + 1)
+      continue;
+    uint32_t found = DT_ORDER_ROW_MAJOR;
+    for (uint32_t place = 0; place < input->rank; place++)
+      found = dt__order_with(found, place, order->dims[place]);
+    bool apart = found == DT_ORDER_ROW_MAJOR && !input->contiguous && input->rank;
+    *out = apart ? DT_ORDER_APART : found;
+    return true;
+  }
+  return false;
 }
 
 dt_status_t dt__graph_add_output(dt_graph_t *graph, dt_node_id_t value) {

@@ -152,6 +152,14 @@ static inline uint32_t dt__control_n(const dt_graph_control_t *control) {
   return n;
 }
 
+// How a result lies in memory, without gaps: its dims from the outermost to the innermost.
+typedef struct dt_graph_order_t {
+  uint8_t dims[DT_MAX_RANK];
+  uint32_t
+      like; // 1 + the input whose order it is: calls with another one have another graph. Where
+            // that has none the result is row-major. 0: the order is the program's
+} dt_graph_order_t;
+
 // A call of a user's op (external.h).
 typedef struct dt_graph_external_t dt_graph_external_t;
 
@@ -167,6 +175,7 @@ typedef struct dt_graph {
   DT_VEC(dt_graph_update_t) updates; // at most one an input
   DT_VEC(dt_graph_control_t) controls;
   DT_VEC(const dt_graph_external_t *) externals;
+  DT_VEC(dt_graph_order_t) orders; // of the first outputs; others are row-major
 } dt_graph_t;
 
 // An empty graph in `arena`; NULL without memory.
@@ -204,6 +213,15 @@ dt_status_t dt__graph_full(dt_graph_t *graph, dt_dtype_t dtype, double value, ui
                            const dt_sym_t *sizes, const dt_origin_t *origin,
                            dt_node_id_t *out) DT_MUST_USE;
 dt_status_t dt__graph_add_output(dt_graph_t *graph, dt_node_id_t value) DT_MUST_USE;
+// Of an output that has been added; after that of the one before it. DT_E_ARGUMENT: no order of its
+// dims; DT_E_UNSUPPORTED: elements share bytes, and it is not row-major.
+dt_status_t dt__graph_add_order(dt_graph_t *graph, const dt_graph_order_t *order) DT_MUST_USE;
+// Of output `index`; NULL: row-major, whatever a call brings.
+static inline const dt_graph_order_t *dt__graph_order(const dt_graph_t *graph, uint32_t index) {
+  return index < graph->orders.len ? &graph->orders.items[index] : NULL;
+}
+// Whether calls must bring input `index` with dims in one order, and which (as a tensor has it).
+bool dt__graph_input_order(const dt_graph_t *graph, uint32_t index, uint32_t *out);
 // The next captured integer; the name is copied.
 dt_status_t dt__graph_add_capture(dt_graph_t *graph, const dt_graph_capture_t *capture) DT_MUST_USE;
 // A value of the input's dtype and rank, whose sizes are the input's at each call (the caller sees

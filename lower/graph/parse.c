@@ -606,6 +606,30 @@ static dt_status_t parse_update(parser_t *p) {
   return placed(p, dt__graph_add_update(p->graph, &update));
 }
 
+// "order [0, 2, 3, 1] like 0"; outputs before it that have none are row-major.
+static dt_status_t parse_order(parser_t *p) {
+  dt_graph_order_t order = {0};
+  int64_t dims[DT_MAX_RANK];
+  uint32_t n = 0;
+  DT_TRY(parse_list(p, i64_item, dims, DT_MAX_RANK, &n));
+  if (dt__scan_accept_word(p->scan, "like")) {
+    DT_TRY(parse_u32(p, &order.like));
+    order.like++;
+  }
+  while (p->graph->orders.len + 1 < p->graph->outputs.len) {
+    dt_graph_order_t plain = {0};
+    for (uint32_t k = 0; k < DT_MAX_RANK; k++)
+      plain.dims[k] = (uint8_t)k;
+    DT_TRY(placed(p, dt__graph_add_order(p->graph, &plain)));
+  }
+  uint32_t rank = dt__graph_node(p->graph, p->graph->outputs.items[p->graph->orders.len])->rank;
+  if (n != rank)
+    return dt__scan_fail(p->scan, "an order of %u dims for rank %u", n, rank);
+  for (uint32_t k = 0; k < n; k++)
+    order.dims[k] = (uint8_t)(dims[k] >= 0 && dims[k] < DT_MAX_RANK ? dims[k] : DT_MAX_RANK);
+  return placed(p, dt__graph_add_order(p->graph, &order));
+}
+
 static dt_status_t parse_return(parser_t *p) {
   for (bool first = true; !dt__scan_peek(p->scan, "}"); first = false) {
     dt_node_id_t id;
@@ -613,6 +637,8 @@ static dt_status_t parse_return(parser_t *p) {
       DT_TRY(dt__scan_expect(p->scan, ","));
     DT_TRY(parse_id(p, &id));
     DT_TRY(placed(p, dt__graph_add_output(p->graph, id)));
+    if (dt__scan_accept_word(p->scan, "order"))
+      DT_TRY(parse_order(p));
   }
   return dt__scan_expect(p->scan, "}");
 }

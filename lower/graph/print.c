@@ -230,6 +230,23 @@ static void put_attrs(const dt_graph_t *graph, const dt_node_t *node, dt_text_t 
   dt__text_put(out, any ? "}" : "");
 }
 
+// " order [0, 2, 3, 1] like 0"; nothing for one that is row-major anyway.
+static void put_order(const dt_graph_t *graph, uint32_t index, dt_text_t *out) {
+  const dt_graph_order_t *order = dt__graph_order(graph, index);
+  uint32_t rank = dt__graph_node(graph, graph->outputs.items[index])->rank;
+  bool moved = false;
+  for (uint32_t k = 0; order && k < rank; k++)
+    moved = moved || order->dims[k] != k;
+  if (!order || (!moved && !order->like))
+    return;
+  dt__text_put(out, " order [");
+  for (uint32_t k = 0; k < rank; k++)
+    dt__text_printf(out, k ? ", %u" : "%u", order->dims[k]);
+  dt__text_put(out, "]");
+  if (order->like)
+    dt__text_printf(out, " like %u", order->like - 1);
+}
+
 static void put_lines(const dt_graph_t *graph, int64_t most, dt_text_t *out);
 
 static void put_body(const dt_graph_t *body, const char *name, dt_text_t *out) {
@@ -346,8 +363,10 @@ static void put_lines(const dt_graph_t *graph, int64_t most, dt_text_t *out) {
     dt__text_printf(out, "  update %u %%%u\n", graph->updates.items[k].input,
                     graph->updates.items[k].value.id);
   dt__text_put(out, "  return");
-  for (uint32_t k = 0; k < graph->outputs.len; k++)
+  for (uint32_t k = 0; k < graph->outputs.len; k++) {
     dt__text_printf(out, k ? ", %%%u" : " %%%u", graph->outputs.items[k].id);
+    put_order(graph, k, out);
+  }
   dt__text_put(out, "\n");
 }
 

@@ -268,6 +268,8 @@ static dt_status_t verify_graph(const dt_graph_t *graph) {
     if (dt__op_is_control(dt__graph_node(graph, graph->outputs.items[k])->op))
       return DT_FAIL(DT_E_FORMAT, "output %u is what only `result` reads", k);
   }
+  if (graph->orders.len > graph->outputs.len)
+    return DT_FAIL(DT_E_FORMAT, "%u orders of %u outputs", graph->orders.len, graph->outputs.len);
   for (uint32_t k = 0; k < graph->asserts.len; k++) {
     if (graph->asserts.items[k].cond.id == 0)
       return DT_FAIL(DT_E_FORMAT, "assert %u has no condition", k);

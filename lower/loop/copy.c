@@ -48,6 +48,18 @@ static bool copy_texts(dt_program_t *copy) {
   return good;
 }
 
+static bool copy_layouts(dt_program_t *copy) {
+  bool good = true;
+  for (uint32_t b = 0; good && b < copy->buffers.len; b++) {
+    dt_buffer_t *buffer = &copy->buffers.items[b];
+    if (!buffer->layout)
+      continue;
+    buffer->layout = dt__arena_copy(copy->arena, buffer->layout, sizeof(*buffer->layout));
+    good = buffer->layout != NULL;
+  }
+  return good;
+}
+
 static bool copy_parts(dt_program_t *copy) {
   dt_arena_t *arena = copy->arena;
   bool good = DT_VEC_COPY(arena, &copy->buffers) && DT_VEC_COPY(arena, &copy->kernels) &&
@@ -55,7 +67,7 @@ static bool copy_parts(dt_program_t *copy) {
               DT_VEC_COPY(arena, &copy->readbacks) && DT_VEC_COPY(arena, &copy->segments) &&
               DT_VEC_COPY(arena, &copy->slices) && DT_VEC_COPY(arena, &copy->regions) &&
               DT_VEC_COPY(arena, &copy->offsets) && DT_VEC_COPY(arena, &copy->externals) &&
-              copy_texts(copy);
+              copy_layouts(copy) && copy_texts(copy);
   for (uint32_t k = 0; good && k < copy->externals.len; k++) {
     dt_graph_external_t *external = DT_ARENA_NEW(arena, dt_graph_external_t);
     good = external && dt__external_copy(arena, copy->externals.items[k], external);

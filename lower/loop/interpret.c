@@ -94,7 +94,13 @@ dt_status_t dt__interp_measure(dt_interp_t *in, uint32_t id) {
     if (at->sizes[d] < 0 || at->sizes[d] >= DT_SIZE_LIMIT)
       return DT_FAIL(DT_E_INTERNAL, "buffer %u has size %lld in dim %u", id,
                      (long long)at->sizes[d], d);
-    if (!dt__mul_i64(at->count, at->sizes[d], &at->count))
+    int64_t places = at->sizes[d];
+    const dt_buffer_layout_t *layout = buffer->layout;
+    if (layout)
+      places += layout->before[d] + layout->behind[d];
+    if (layout && dt__layout_blocks(layout, d))
+      places = (places + layout->block - 1) / layout->block * layout->block;
+    if (!dt__mul_i64(at->count, places, &at->count))
       return DT_FAIL(DT_E_LIMIT, "buffer %u is too large", id);
   }
   at->ready = true;

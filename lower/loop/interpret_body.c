@@ -33,14 +33,23 @@ static dt_scalar_t rounded(dt_dtype_t dtype, dt_scalar_t value) {
 static dt_status_t locate(dt_interp_t *in, dt_buffer_id_t id, const dt_sym_t *index,
                           const char *what) {
   const dt_interp_buffer_t *buffer = &in->buffers[id.id - 1];
-  uint32_t rank = dt__program_buffer(in->program, id)->rank;
+  const dt_buffer_t *info = dt__program_buffer(in->program, id);
+  const dt_buffer_layout_t *layout = info->layout;
   int64_t offset = 0;
-  for (uint32_t d = 0; d < rank; d++) {
+  for (uint32_t d = 0; d < info->rank; d++) {
     DT_TRY(dt__interp_eval(in, index[d], what, &in->at));
-    if (in->at < 0 || in->at >= buffer->sizes[d])
+    int64_t before = layout ? layout->before[d] : 0, behind = layout ? layout->behind[d] : 0;
+    if (in->at < -before || in->at >= buffer->sizes[d] + behind)
       return DT_FAIL(DT_E_INTERNAL, "%s: %s buffer %u at %lld in dim %u of size %lld",
                      in->kernel->name, what, id.id, (long long)in->at, d,
                      (long long)buffer->sizes[d]);
+    if (in->at < 0 || in->at >= buffer->sizes[d])
+      in->in_halo = true;
+    in->at += before;
+    if (layout && dt__layout_blocks(layout, d)) {
+      offset += in->at % layout->block;
+      in->at /= layout->block;
+    }
     offset += in->at * buffer->strides[d];
   }
   in->at = offset;
@@ -65,13 +74,24 @@ static dt_status_t load(dt_interp_t *in, const dt_inst_t *inst, dt_scalar_t *out
   return NULL;
 }
 
+static bool is_fill(const dt_buffer_t *buffer, dt_scalar_t value) {
+  if (!dt__dtype_is_float(buffer->dtype))
+    return value.i == buffer->layout->fill.i;
+  double fill = buffer->layout->fill.f;
+  return value.f == fill || (isnan(value.f) && isnan(fill));
+}
+
 static dt_status_t store(dt_interp_t *in, const dt_stage_t *stage, const dt_store_t *to) {
   if (to->mask != DT_NO_INST && !in->insts[to->mask].i)
     return NULL;
   dt_interp_buffer_t *buffer = &in->buffers[to->buffer.id - 1];
   const dt_buffer_t *info = dt__program_buffer(in->program, to->buffer);
   dt_dtype_t dtype = stage->insts.items[to->value].dtype;
+  in->in_halo = false;
   DT_TRY(locate(in, to->buffer, to->index, "a store to"));
+  if (in->in_halo && info->layout->filled && !is_fill(info, in->insts[to->value]))
+    return DT_FAIL(DT_E_INTERNAL, "%s: the halo of buffer %u is filled with another value",
+                   in->kernel->name, to->buffer.id);
   int64_t at = in->at;
   if (buffer->written && to->revises && !buffer->written[at])
     return DT_FAIL(DT_E_INTERNAL, "%s: element %lld of buffer %u is revised before it is written",

@@ -37,6 +37,7 @@ typedef struct dt_interp_t {
   // An index and operands in hand. Here, not in frames: those whose address is taken cost a
   // sanitizer more than all else that an element does.
   int64_t at;
+  bool in_halo; // set where the element located is outside of its buffer's sizes
   dt_scalar_t args[3];
 } dt_interp_t;
 

@@ -17,7 +17,7 @@ typedef struct dt_buffer_id_t {
 typedef enum dt_buffer_kind_t {
   DT_BUFFER_INPUT,    // argument `index` of the call; strides as the graph's input says
   DT_BUFFER_CONSTANT, // constant `index`
-  DT_BUFFER_OUTPUT,   // result `index`; contiguous
+  DT_BUFFER_OUTPUT,   // result `index`; without gaps
   DT_BUFFER_TEMP,     // lives inside one call, in the leased block
   DT_BUFFER_ONCE,     // computed when the variant is made, from constants only; kept with it
   DT_BUFFER_LOCAL, // scratch of one kernel, private to one outer iteration; sizes depend on no loop
@@ -30,14 +30,35 @@ typedef enum dt_buffer_kind_t {
                    // the old state
 } dt_buffer_kind_t;
 
+// How a buffer's elements lie in its memory; layout.c says where an index is. A fact of the buffer:
+// indices count its dims as its sizes do, whatever the layout. A result may have an order, TEMP and
+// ONCE buffers all of it, others none.
+typedef struct dt_buffer_layout_t {
+  uint8_t order[DT_MAX_RANK]; // dims from the outermost to the innermost, each once
+  // The innermost elements are `block` neighbours of dim `blocked`, which `order` then counts in
+  // blocks. 0: none; else 2 or more.
+  uint8_t blocked;
+  int64_t block;
+  // Elements in front of the first and behind the last of each dim. Kernels store and load them at
+  // indices from -before to size + behind - 1, as they do others. What a kernel stores outside of
+  // the sizes is `fill`, where `filled`.
+  int64_t before[DT_MAX_RANK], behind[DT_MAX_RANK];
+  bool filled;
+  dt_scalar_t fill; // of the buffer's dtype
+} dt_buffer_layout_t;
+static inline bool dt__layout_blocks(const dt_buffer_layout_t *layout, uint32_t dim) {
+  return layout->block && layout->blocked == dim;
+}
+
 typedef struct dt_buffer_t {
   dt_buffer_kind_t kind;
   dt_dtype_t dtype;
   uint32_t rank;
   uint32_t index;
   dt_sym_t sizes[DT_MAX_RANK];
-  dt_sym_t strides[DT_MAX_RANK]; // elements
+  dt_sym_t strides[DT_MAX_RANK]; // elements; of a blocked dim, from one block to the next
   dt_sym_t row; // OUTPUT of bytes of packed elements: how many elements the last dim has; else none
+  const dt_buffer_layout_t *layout; // in the program's arena; NULL: row-major, nothing else
 } dt_buffer_t;
 
 // Index expressions of a load have a value, inside the buffer, wherever its mask holds. Elsewhere

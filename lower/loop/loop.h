@@ -131,9 +131,10 @@ static inline dt_buffer_t *dt__program_buffer(const dt_program_t *program, dt_bu
 
 // ---- Building and reading ---------------------------------------------------------------------------
 dt_program_t *dt__program_create(dt_arena_t *arena, dt_symenv_t *env, const dt_graph_t *graph);
-// Contiguous strides are filled in for every kind but INPUT.
-// Row-major strides without gaps, from its sizes.
-void dt__contiguous_strides(dt_symenv_t *env, dt_buffer_t *buffer);
+// The strides that follow from sizes and layout. Whoever changes either sets them.
+void dt__buffer_set_strides(dt_symenv_t *env, dt_buffer_t *buffer);
+void dt__buffer_find_strides(dt_symenv_t *env, const dt_buffer_t *buffer, dt_sym_t *out);
+// Such strides are filled in for every kind but INPUT.
 dt_status_t dt__program_add_buffer(dt_program_t *program, const dt_buffer_t *buffer,
                                    dt_buffer_id_t *out) DT_MUST_USE;
 // Appends an instruction, its index copied; equal instructions of one stage are shared, except
@@ -244,10 +245,19 @@ uint32_t dt__expr_readbacks(const dt_program_t *program, dt_sym_t e);
 dt_sym_t dt__program_most(dt_program_t *program, dt_sym_t e);
 // The same from below.
 dt_sym_t dt__program_least(dt_program_t *program, dt_sym_t e);
-// Element offset of index[…] in `buffer`, as one simplified expression.
+// Element offset of index[…] in `buffer`, as one simplified expression. Different indices, halo
+// included, have different offsets in [0, count) (proofs.layouts).
 dt_sym_t dt__buffer_offset(dt_program_t *program, dt_buffer_id_t buffer, const dt_sym_t *index);
-// Number of elements.
+// Number of elements that its memory has room for, halo and the rest of blocks included.
 dt_sym_t dt__buffer_count(dt_program_t *program, dt_buffer_id_t buffer);
+// The layout has an order at most; it is NULL's. `rank` is its buffer's.
+bool dt__layout_is_order(const dt_buffer_layout_t *layout, uint32_t rank);
+bool dt__layout_is_row_major(const dt_buffer_layout_t *layout, uint32_t rank);
+// Equal indices of two buffers of equal sizes have equal offsets.
+bool dt__layouts_same(const dt_buffer_t *a, const dt_buffer_t *b);
+// A layout with this order and nothing else, or NULL for the row-major one.
+dt_status_t dt__layout_of_order(dt_arena_t *arena, const uint8_t *order, uint32_t rank,
+                                const dt_buffer_layout_t **out) DT_MUST_USE;
 // A fresh DATA symbol for a BIND of this extent: in [0, extent - 1], or 0.
 dt_sym_t dt__program_new_data(dt_program_t *program, dt_sym_t extent);
 

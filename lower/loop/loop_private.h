@@ -9,6 +9,8 @@
 dt_status_t dt__program_put_buffer(dt_program_t *program, const dt_buffer_t *buffer) DT_MUST_USE;
 // `n` expressions in the arena; NULL without memory.
 dt_sym_t *dt__exprs_copy(dt_arena_t *arena, const dt_sym_t *exprs, uint32_t n);
+// The buffer's layout is one of its rank: an order, a block of one of its dims, a halo in reason.
+bool dt__layout_check(const dt_buffer_t *buffer);
 // How many of args are operands (a LOAD's one may be none).
 uint32_t dt__inst_arity(const dt_inst_t *inst);
 
@@ -61,6 +63,8 @@ void dt__print_program(dt_loop_printer_t *printer);
 void dt__print_buffer_name(dt_loop_printer_t *printer, dt_buffer_id_t buffer);
 void dt__print_expr(dt_loop_printer_t *printer, dt_sym_t e);
 void dt__print_exprs(dt_loop_printer_t *printer, const dt_sym_t *exprs, uint32_t n);
+// " order …", or nothing where the buffer has no layout.
+void dt__print_layout(dt_loop_printer_t *printer, const dt_buffer_t *buffer);
 // Everything after the kernel's name.
 void dt__print_kernel_body(dt_loop_printer_t *printer, const dt_kernel_t *kernel);
 

@@ -177,11 +177,43 @@ dt_status_t dt__lower_move(dt_lowering_t *ctx, dt_node_id_t id, dt_buffer_id_t f
   return dt__lower_end(ctx, &kernel, &stage, to, at, value);
 }
 
+// The order of the result, if it is not row-major. What stores to it stores there.
+static dt_status_t order_output(dt_lowering_t *ctx, uint32_t index, dt_buffer_id_t id) {
+  const dt_graph_order_t *order = dt__graph_order(ctx->graph, index);
+  dt_buffer_t *buffer = dt__program_buffer(ctx->program, id);
+  if (!order)
+    return NULL;
+  DT_TRY(dt__layout_of_order(ctx->arena, order->dims, buffer->rank, &buffer->layout));
+  dt__buffer_set_strides(ctx->env, buffer);
+  return NULL;
+}
+
+// A call of a user's op reads or writes the buffer: row-major.
+static bool is_of_call(const dt_lowering_t *ctx, dt_buffer_id_t id) {
+  for (uint32_t k = 0; k < ctx->program->kernels.len; k++) {
+    const dt_kernel_t *kernel = &ctx->program->kernels.items[k];
+    const dt_stage_t *stage = kernel->stages.items;
+    if (!kernel->external)
+      continue;
+    for (uint32_t i = 0; i < stage->insts.len; i++)
+      if (stage->insts.items[i].buffer.id == id.id)
+        return true;
+    if (dt__kernel_stores_to(kernel, id.id))
+      return true;
+  }
+  return false;
+}
+
+static bool takes_order(const dt_lowering_t *ctx, uint32_t index, dt_buffer_id_t id) {
+  return !dt__graph_order(ctx->graph, index) || !is_of_call(ctx, id);
+}
+
 static dt_status_t lower_output(dt_lowering_t *ctx, uint32_t index) {
   dt_program_t *program = ctx->program;
   dt_node_id_t id = ctx->graph->outputs.items[index];
   dt_buffer_id_t buffer = dt__lower_own_buffer(ctx, id);
-  if (buffer.id && dt__program_buffer(program, buffer)->kind == DT_BUFFER_TEMP) {
+  if (buffer.id && dt__program_buffer(program, buffer)->kind == DT_BUFFER_TEMP &&
+      takes_order(ctx, index, buffer)) {
     dt_buffer_t *made = dt__program_buffer(program, buffer);
     made->kind = DT_BUFFER_OUTPUT;
     made->index = index;
@@ -189,6 +221,7 @@ static dt_status_t lower_output(dt_lowering_t *ctx, uint32_t index) {
     DT_TRY(add_buffer(ctx, id, DT_BUFFER_OUTPUT, index, &buffer));
     DT_TRY(dt__lower_copy(ctx, id, buffer));
   }
+  DT_TRY(order_output(ctx, index, buffer));
   const dt_node_t *node = dt__lower_node(ctx, id);
   if (node->rank && dt__dtype_is_packed(node->dtype))
     dt__program_buffer(program, buffer)->row =
@@ -210,7 +243,7 @@ static dt_status_t lower_inputs(dt_lowering_t *ctx) {
     for (uint32_t d = 0; d < input->rank; d++)
       buffer.strides[d] = dt__sym_simplify(ctx->env, input->strides[d]);
     if (dt__dtype_is_packed(input->dtype))
-      dt__contiguous_strides(ctx->env, &buffer);
+      dt__buffer_set_strides(ctx->env, &buffer);
     DT_TRY(dt__program_add_buffer(ctx->program, &buffer, &ctx->inputs[k]));
   }
   return NULL;

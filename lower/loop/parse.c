@@ -86,6 +86,15 @@ dt_status_t dt__loop_parse_name(dt_loop_parser_t *p, const char *(*name)(uint32_
   return dt__scan_fail(p->scan, "unknown %s '%.*s'", what, (int)(len > 32 ? 32 : len), word);
 }
 
+dt_status_t dt__loop_parse_value(dt_loop_parser_t *p, dt_dtype_t dtype, dt_scalar_t *out) {
+  if (p->exact) {
+    DT_TRY(dt__scan_expect(p->scan, "bits"));
+    return dt__scan_i64(p->scan, &out->i);
+  }
+  return dt__dtype_is_float(dtype) ? dt__scan_f64(p->scan, &out->f)
+                                   : dt__scan_i64(p->scan, &out->i);
+}
+
 // ---- Lines ----------------------------------------------------------------------------------------------
 static dt_status_t parse_symbol(dt_loop_parser_t *p) {
   static const struct {
@@ -121,6 +130,46 @@ static dt_status_t parse_symbol(dt_loop_parser_t *p) {
 
 static const char *buffer_kind(uint32_t k) { return dt__buffer_kind_name((dt_buffer_kind_t)k); }
 
+// `[k, …]`, one a dim.
+static dt_status_t parse_list(dt_loop_parser_t *p, int64_t *out, uint32_t n) {
+  DT_TRY(dt__scan_expect(p->scan, "["));
+  for (uint32_t k = 0; k < n; k++) {
+    if (k)
+      DT_TRY(dt__scan_expect(p->scan, ","));
+    DT_TRY(dt__scan_i64(p->scan, &out[k]));
+    if (out[k] < 0 || out[k] >= DT_SIZE_LIMIT)
+      return dt__scan_fail(p->scan, "%lld in a layout", (long long)out[k]);
+  }
+  return dt__scan_expect(p->scan, "]");
+}
+
+// After the word `order`.
+static dt_status_t parse_layout(dt_loop_parser_t *p, dt_buffer_t *buffer) {
+  uint32_t blocked = 0;
+  int64_t order[DT_MAX_RANK] = {0};
+  dt_buffer_layout_t *layout = DT_ARENA_NEW(p->arena, dt_buffer_layout_t);
+  if (!layout)
+    return DT_NO_MEMORY();
+  buffer->layout = layout;
+  DT_TRY(parse_list(p, order, buffer->rank));
+  for (uint32_t k = 0; k < buffer->rank; k++)
+    layout->order[k] = (uint8_t)(order[k] < DT_MAX_RANK ? order[k] : DT_MAX_RANK);
+  if (dt__scan_accept_word(p->scan, "block")) {
+    DT_TRY(dt__scan_i64(p->scan, &layout->block));
+    DT_TRY(dt__scan_expect(p->scan, "of"));
+    DT_TRY(dt__loop_parse_u32(p, &blocked));
+    layout->blocked = (uint8_t)(blocked < DT_MAX_RANK ? blocked : DT_MAX_RANK);
+  }
+  if (dt__scan_accept_word(p->scan, "halo")) {
+    DT_TRY(parse_list(p, layout->before, buffer->rank));
+    DT_TRY(parse_list(p, layout->behind, buffer->rank));
+  }
+  layout->filled = dt__scan_accept_word(p->scan, "fill");
+  if (layout->filled)
+    DT_TRY(dt__loop_parse_value(p, buffer->dtype, &layout->fill));
+  return dt__layout_check(buffer) ? NULL : dt__scan_fail(p->scan, "no layout of the buffer's rank");
+}
+
 static dt_status_t parse_buffer(dt_loop_parser_t *p) {
   dt_buffer_t buffer = {0};
   dt_buffer_id_t made;
@@ -143,6 +192,8 @@ static dt_status_t parse_buffer(dt_loop_parser_t *p) {
   }
   if (dt__scan_accept_word(p->scan, "row"))
     DT_TRY(dt__sym_parse(p->env, p->scan, &buffer.row));
+  if (dt__scan_accept_word(p->scan, "order"))
+    DT_TRY(parse_layout(p, &buffer));
   return p->exact ? dt__program_put_buffer(p->program, &buffer)
                   : dt__program_add_buffer(p->program, &buffer, &made);
 }

@@ -54,13 +54,7 @@ static dt_status_t parse_element(dt_loop_parser_t *p, dt_buffer_id_t *buffer, dt
 
 static dt_status_t parse_const(dt_loop_parser_t *p, dt_inst_t *inst) {
   DT_TRY(dt__loop_parse_dtype(p, &inst->dtype));
-  if (p->exact) {
-    DT_TRY(dt__scan_expect(p->scan, "bits"));
-    return dt__scan_i64(p->scan, &inst->value.i);
-  }
-  if (dt__dtype_is_float(inst->dtype))
-    return dt__scan_f64(p->scan, &inst->value.f);
-  return dt__scan_i64(p->scan, &inst->value.i);
+  return dt__loop_parse_value(p, inst->dtype, &inst->value);
 }
 
 static dt_status_t parse_index(dt_loop_parser_t *p, dt_inst_t *inst) {

@@ -26,6 +26,9 @@ dt_status_t dt__loop_parse_dtype(dt_loop_parser_t *p, dt_dtype_t *out) DT_MUST_U
 dt_status_t dt__loop_parse_exprs(dt_loop_parser_t *p, dt_sym_t *exprs, uint32_t cap,
                                  uint32_t *out_n) DT_MUST_USE;
 dt_status_t dt__loop_parse_range(dt_loop_parser_t *p, dt_range_t *out) DT_MUST_USE;
+// A literal of `dtype`; of exact text `bits` and a number.
+dt_status_t dt__loop_parse_value(dt_loop_parser_t *p, dt_dtype_t dtype,
+                                 dt_scalar_t *out) DT_MUST_USE;
 dt_status_t dt__loop_parse_string(dt_loop_parser_t *p, const char **out) DT_MUST_USE;
 // A word among names[0 … n).
 dt_status_t dt__loop_parse_name(dt_loop_parser_t *p, const char *(*name)(uint32_t), uint32_t n,

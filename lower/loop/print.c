@@ -5,6 +5,7 @@
 //   LINE     symbol s0: [LO, HI] hint 5 "what binds it"            hint and string may be absent
 //            buffer b1 = input 0 f32[s0, s1] strides [s1, 1]       strides of inputs only
 //            buffer b2 = temp f32[s0]                              temp, once, local: no number
+//            buffer b3 = temp f32[s0, s1] order [1, 0] block 16 of 1 halo [0, 1] [0, 1] fill 0
 //            check 0 "gather: index of ids" op "gather"
 //            kernel "exp_sum" outer i2 < s0 { STAGE … SCHEDULE … }
 //            outputs b2, …
@@ -310,6 +311,37 @@ void dt__print_buffer_name(dt_loop_printer_t *printer, dt_buffer_id_t buffer) {
   dt__text_printf(printer->out, "b%u", buffer.id);
 }
 
+static void put_list(dt_text_t *out, const char *word, const int64_t *items, uint32_t n) {
+  dt__text_printf(out, "%s[", word);
+  for (uint32_t k = 0; k < n; k++)
+    dt__text_printf(out, k ? ", %lld" : "%lld", (long long)items[k]);
+  dt__text_put(out, "]");
+}
+
+void dt__print_layout(dt_loop_printer_t *printer, const dt_buffer_t *buffer) {
+  const dt_buffer_layout_t *layout = buffer->layout;
+  dt_text_t *out = printer->out;
+  int64_t order[DT_MAX_RANK];
+  if (!layout)
+    return;
+  for (uint32_t k = 0; k < buffer->rank; k++)
+    order[k] = layout->order[k];
+  put_list(out, " order ", order, buffer->rank);
+  if (layout->block)
+    dt__text_printf(out, " block %lld of %u", (long long)layout->block, layout->blocked);
+  if (dt__layout_is_order(layout, buffer->rank))
+    return;
+  put_list(out, " halo ", layout->before, buffer->rank);
+  put_list(out, " ", layout->behind, buffer->rank);
+  if (!layout->filled)
+    return;
+  dt__text_put(out, " fill ");
+  if (dt__prints_exactly(printer))
+    dt__text_printf(out, "bits %lld", (long long)layout->fill.i);
+  else
+    put_value(out, buffer->dtype, layout->fill);
+}
+
 static void print_buffer(dt_loop_printer_t *printer, uint32_t id) {
   const dt_buffer_t *buffer = &printer->program->buffers.items[id - 1];
   dt_text_t *out = printer->out;
@@ -328,6 +360,7 @@ static void print_buffer(dt_loop_printer_t *printer, uint32_t id) {
     dt__text_put(out, " row ");
     dt__print_expr(printer, buffer->row);
   }
+  dt__print_layout(printer, buffer);
   dt__text_put(out, "\n");
 }
 

@@ -98,6 +98,8 @@ static void print_buffers(dt_loop_printer_t *printer, const canonical_t *c, role
     dt__text_put(printer->out, " ");
     if (role != ROLE_SLAB)
       dt__print_exprs(printer, buffer->strides, buffer->rank);
+    if (!dt__layout_is_order(buffer->layout, buffer->rank)) // an order is its strides
+      dt__print_layout(printer, buffer);
     dt__text_put(printer->out, "\n");
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs, buffers and stage bodies as data: making them, sharing equal instructions, and two
-// common expressions of a buffer. verify.c has the conditions that they must satisfy.
+// Programs, buffers and stage bodies as data: making them, and sharing equal instructions.
+// verify.c has the conditions that they must satisfy.
 #include "lower/loop/loop_private.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
@@ -25,14 +25,6 @@ dt_status_t dt__program_put_buffer(dt_program_t *program, const dt_buffer_t *buf
   return NULL;
 }
 
-void dt__contiguous_strides(dt_symenv_t *env, dt_buffer_t *buffer) {
-  dt_sym_t stride = dt__sym_const(env, 1);
-  for (uint32_t d = buffer->rank; d-- > 0;) {
-    buffer->strides[d] = stride;
-    stride = dt__sym_mul(env, stride, buffer->sizes[d]);
-  }
-}
-
 dt_status_t dt__program_add_buffer(dt_program_t *program, const dt_buffer_t *buffer,
                                    dt_buffer_id_t *out) {
   dt_symenv_t *env = program->env;
@@ -41,28 +33,12 @@ dt_status_t dt__program_add_buffer(dt_program_t *program, const dt_buffer_t *buf
     return DT_FAIL(DT_E_LIMIT, "a buffer of rank %u, the most is %d", buffer->rank, DT_MAX_RANK);
   dt_buffer_t made = *buffer;
   if (made.kind != DT_BUFFER_INPUT)
-    dt__contiguous_strides(env, &made);
+    dt__buffer_set_strides(env, &made);
   for (uint32_t d = made.rank; d < DT_MAX_RANK; d++)
     made.sizes[d] = made.strides[d] = DT_SYM_NONE_ID;
   DT_TRY(dt__program_put_buffer(program, &made));
   *out = (dt_buffer_id_t){program->buffers.len};
   return NULL;
-}
-
-dt_sym_t dt__buffer_offset(dt_program_t *program, dt_buffer_id_t buffer, const dt_sym_t *index) {
-  const dt_buffer_t *b = dt__program_buffer(program, buffer);
-  dt_sym_t offset = dt__sym_const(program->env, 0);
-  for (uint32_t d = 0; d < b->rank; d++)
-    offset = dt__sym_add(program->env, offset, dt__sym_mul(program->env, index[d], b->strides[d]));
-  return offset;
-}
-
-dt_sym_t dt__buffer_count(dt_program_t *program, dt_buffer_id_t buffer) {
-  const dt_buffer_t *b = dt__program_buffer(program, buffer);
-  dt_sym_t count = dt__sym_const(program->env, 1);
-  for (uint32_t d = 0; d < b->rank; d++)
-    count = dt__sym_mul(program->env, count, b->sizes[d]);
-  return count;
 }
 
 dt_sym_t *dt__exprs_copy(dt_arena_t *arena, const dt_sym_t *exprs, uint32_t n) {

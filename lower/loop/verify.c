@@ -78,6 +78,26 @@ dt_status_t dt__loop_verify_loops(dt_loop_verifier_t *v, uint32_t n, const dt_sy
 }
 
 // ---- Buffers ------------------------------------------------------------------------------------------
+// What has a layout may have it, and lies as it says.
+static dt_status_t verify_layout(const dt_loop_verifier_t *v, uint32_t id) {
+  const dt_buffer_t *buffer = &v->program->buffers.items[id - 1];
+  bool whole = buffer->kind == DT_BUFFER_TEMP || buffer->kind == DT_BUFFER_ONCE;
+  dt_sym_t strides[DT_MAX_RANK];
+  if (!dt__layout_check(buffer))
+    return dt__loop_verify_fail(v, "buffer %u has a layout of another rank, or none", id);
+  if (!whole &&
+      (buffer->kind != DT_BUFFER_OUTPUT || !dt__layout_is_order(buffer->layout, buffer->rank)))
+    return dt__loop_verify_fail(v, "buffer %u, which is %s, has a layout", id,
+                                dt__buffer_kind_name(buffer->kind));
+  if (buffer->row.id && buffer->layout->order[buffer->rank - 1] != buffer->rank - 1)
+    return dt__loop_verify_fail(v, "buffer %u has rows of packed elements that lie apart", id);
+  dt__buffer_find_strides(v->program->env, buffer, strides);
+  for (uint32_t d = 0; d < buffer->rank; d++)
+    if (!dt__sym_known_eq(v->program->env, strides[d], buffer->strides[d]))
+      return dt__loop_verify_fail(v, "buffer %u, dim %u: the stride is not the layout's", id, d);
+  return NULL;
+}
+
 static dt_status_t verify_buffer(const dt_loop_verifier_t *v, uint32_t id) {
   const dt_program_t *program = v->program;
   const dt_buffer_t *buffer = &program->buffers.items[id - 1];
@@ -93,6 +113,8 @@ static dt_status_t verify_buffer(const dt_loop_verifier_t *v, uint32_t id) {
       return dt__loop_verify_fail(v, "buffer %u has rows of packed elements, and no bytes", id);
     DT_TRY(dt__loop_verify_expr(v, buffer->row, "a buffer's row"));
   }
+  if (buffer->layout)
+    DT_TRY(verify_layout(v, id));
   const dt_graph_t *graph = program->graph;
   uint32_t limit = UINT32_MAX;
   if (buffer->kind == DT_BUFFER_INPUT && graph)

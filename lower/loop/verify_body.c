@@ -47,6 +47,26 @@ static dt_status_t verify_scalar(const dt_loop_verifier_t *v, const dt_inst_t *i
 }
 
 // ---- Memory -----------------------------------------------------------------------------------------
+// The loops around an access have iterations: an index in others may be anything.
+static bool is_run(const dt_loop_verifier_t *v) {
+  bool run = true;
+  for (uint32_t k = 0; k < v->kernel->n_loops; k++)
+    run = run && dt__sym_range(v->program->env, v->kernel->extents[k]).lo >= 1;
+  for (uint32_t k = 0; k < v->stage->n_loops; k++)
+    run = run && dt__sym_range(v->program->env, v->stage->extents[k]).lo >= 1;
+  return run;
+}
+
+// No place of dim d: known to be in front of the first one, or behind the last.
+static bool is_outside(const dt_loop_verifier_t *v, const dt_buffer_t *buffer, uint32_t d,
+                       dt_sym_t at) {
+  dt_symenv_t *env = v->program->env;
+  int64_t before = buffer->layout->before[d], behind = buffer->layout->behind[d];
+  dt_sym_t end = dt__sym_add(env, buffer->sizes[d], dt__sym_const(env, behind));
+  return dt__sym_known_true(env, dt__sym_lt(env, at, dt__sym_const(env, -before))) ||
+         dt__sym_known_true(env, dt__sym_le(env, end, at));
+}
+
 static dt_status_t verify_access(const dt_loop_verifier_t *v, dt_buffer_id_t id,
                                  const dt_sym_t *index, dt_dtype_t dtype, const char *what) {
   if (id.id == 0 || id.id > v->program->buffers.len)
@@ -59,6 +79,9 @@ static dt_status_t verify_access(const dt_loop_verifier_t *v, dt_buffer_id_t id,
     return dt__loop_verify_fail(v, "%s: buffer %u without an index", what, id.id);
   for (uint32_t d = 0; d < buffer->rank; d++)
     DT_TRY(dt__loop_verify_expr(v, index[d], what));
+  for (uint32_t d = 0; buffer->layout && is_run(v) && d < buffer->rank; d++)
+    if (is_outside(v, buffer, d, index[d]))
+      return dt__loop_verify_fail(v, "%s: buffer %u, dim %u, outside of its halo", what, id.id, d);
   return NULL;
 }
 
@@ -220,6 +243,8 @@ static dt_status_t verify_search(dt_loop_verifier_t *v, const dt_inst_t *inst, u
     return dt__loop_verify_fail(v, "v%u searches buffer %u of %u", at, id.id,
                                 v->program->buffers.len);
   const dt_buffer_t *buffer = dt__program_buffer(v->program, id);
+  if (buffer->layout)
+    return dt__loop_verify_fail(v, "v%u searches buffer %u, which has a layout", at, id.id);
   if (buffer->rank != 1 || buffer->dtype != dtype)
     return dt__loop_verify_fail(v, "v%u searches buffer %u of rank %u and %s for %s", at, id.id,
                                 buffer->rank, dt_dtype_name(buffer->dtype), dt_dtype_name(dtype));
@@ -240,8 +265,10 @@ static dt_status_t verify_whole(dt_loop_verifier_t *v, const dt_inst_t *inst, ui
     return NULL;
   if (id.id > v->program->buffers.len || dt__program_buffer(v->program, id)->dtype != inst->dtype)
     return dt__loop_verify_fail(v, "v%u is no buffer of %s", at, dt_dtype_name(inst->dtype));
-  if (dt__program_buffer(v->program, id)->kind == DT_BUFFER_LOCAL ||
-      v->written_by[id.id - 1] == v->kernel_at + 1)
+  const dt_buffer_t *buffer = dt__program_buffer(v->program, id);
+  if (buffer->layout)
+    return dt__loop_verify_fail(v, "v%u reads buffer %u, which has a layout", at, id.id);
+  if (buffer->kind == DT_BUFFER_LOCAL || v->written_by[id.id - 1] == v->kernel_at + 1)
     return dt__loop_verify_fail(v, "v%u reads buffer %u, which its own kernel writes", at, id.id);
   return verify_readable(v, inst);
 }

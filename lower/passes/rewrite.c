@@ -95,6 +95,10 @@ dt_status_t dt__rewrite(dt_arena_t *arena, const dt_graph_t *graph, dt_visit_fn_
   for (uint32_t k = 0; k < graph->outputs.len; k++)
     if (!DT_VEC_PUSH(arena, &rw.to->outputs, rw.map[graph->outputs.items[k].id - 1]))
       return DT_NO_MEMORY();
+  rw.to->orders.items = graph->orders.items;
+  rw.to->orders.len = graph->orders.len;
+  if (!DT_VEC_COPY(arena, &rw.to->orders))
+    return DT_NO_MEMORY();
   for (uint32_t k = 0; k < graph->updates.len; k++) {
     dt_graph_update_t update = graph->updates.items[k];
     update.value = rw.map[update.value.id - 1];

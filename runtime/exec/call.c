@@ -80,6 +80,24 @@ static dt_status_t check_overlap(const dt_call_t *call, const dt_variant_t *vari
   return NULL;
 }
 
+static dt_status_t check_strides(const dt_tensor_t *output, uint32_t index,
+                                 const dt_output_info_t *info) {
+  int64_t expected[DT_MAX_RANK];
+  if (info->order == DT_ORDER_ROW_MAJOR)
+    return output->contiguous
+               ? NULL
+               : DT_FAIL(DT_E_SHAPE, "output %u: got a tensor with strides; expected contiguous",
+                         index);
+  dt__order_strides(info->order, info->rank, output->sizes, expected);
+  for (uint32_t k = 0; output->count && k < info->rank; k++)
+    if (output->sizes[k] > 1 && output->strides[k] != expected[k])
+      return DT_FAIL(DT_E_SHAPE,
+                     "output %u, dim %u: got stride %lld; expected %lld: the result lies in the "
+                     "order that is asked for",
+                     index, k, (long long)output->strides[k], (long long)expected[k]);
+  return NULL;
+}
+
 // `sizes` NULL: not known yet.
 static dt_status_t check_output(const dt_session_t *session, const dt_tensor_t *output,
                                 uint32_t index, const dt_output_info_t *info,
@@ -103,9 +121,7 @@ static dt_status_t check_output(const dt_session_t *session, const dt_tensor_t *
       return DT_FAIL(DT_E_SHAPE, "output %u, dim %u: got %lld; expected %lld", index, k,
                      (long long)output->sizes[k], (long long)sizes[k]);
   }
-  if (!output->contiguous)
-    return DT_FAIL(DT_E_SHAPE, "output %u: got a tensor with strides; expected contiguous", index);
-  return NULL;
+  return check_strides(output, index, info);
 }
 
 // Everything that can be told about given outputs is told by the first segment, before anything is

@@ -37,26 +37,19 @@ static dt_status_t bind_graph(dt_arena_t *arena, const dt_graph_t *graph,
   return NULL;
 }
 
-static void store_value(const dt_eval_value_t *value, dt_tensor_t *output) {
-  for (int64_t i = 0; i < value->count; i++)
-    dt__element_store(value->dtype, output->data, dt__eval_row(value), i, value->data[i]);
-}
-
 // Element by element in row-major order, to wherever the tensor has it.
-static void update_input(const dt_eval_value_t *value, dt_tensor_t *input) {
+static void store_value(const dt_eval_value_t *value, dt_tensor_t *to) {
   size_t item = dt_dtype_size(value->dtype);
   int64_t at[DT_MAX_RANK] = {0}, offset = 0;
-  if (dt__dtype_is_packed(value->dtype)) {
-    store_value(value, input);
-    return;
-  }
-  for (int64_t i = 0; i < value->count; i++) {
-    dt__scalar_store(value->dtype, (char *)input->data + offset * (int64_t)item, value->data[i]);
-    for (uint32_t k = input->rank; k-- > 0;) {
-      offset += input->strides[k];
-      if (++at[k] < input->sizes[k])
+  for (int64_t i = 0; to->contiguous && i < value->count; i++)
+    dt__element_store(value->dtype, to->data, dt__eval_row(value), i, value->data[i]);
+  for (int64_t i = 0; !to->contiguous && i < value->count; i++) {
+    dt__scalar_store(value->dtype, (char *)to->data + offset * (int64_t)item, value->data[i]);
+    for (uint32_t k = to->rank; k-- > 0;) {
+      offset += to->strides[k];
+      if (++at[k] < to->sizes[k])
         break;
-      offset -= at[k] * input->strides[k];
+      offset -= at[k] * to->strides[k];
       at[k] = 0;
     }
   }
@@ -88,7 +81,7 @@ static dt_status_t evaluate(dt_arena_t *arena, const dt_call_t *call, const dt_v
   for (uint32_t k = 0; k < n_outputs; k++)
     store_value(&values[k], session->results[k]);
   for (uint32_t k = 0; k < graph.updates.len; k++)
-    update_input(&values[n_outputs + k], call->inputs[graph.updates.items[k].input]);
+    store_value(&values[n_outputs + k], call->inputs[graph.updates.items[k].input]);
   return NULL;
 }
 

@@ -44,6 +44,10 @@ static dt_status_t create(dt_runtime_t *runtime, const source_t *source,
   all.input_size = sizeof(dt_input_decl_t); // ours, whatever the caller's are
   all.dim_size = sizeof(dt_dim_decl_t);
   all.n_outputs = dt__replay_n_outputs(replay);
+  if (!all.outputs) {
+    all.outputs = dt__replay_outputs(replay);
+    all.output_size = sizeof(dt_output_decl_t);
+  }
   all.closure_free = free_replay;
   dt_status_t status = dt_function_create(runtime, dt__replay_program, replay, &all, out);
   if (status)
@@ -138,6 +142,7 @@ static dt_status_t take_cut(void *arg, const dt_variant_t *variant, dt_tensor_t 
   dt_node_id_t id = {cut->node};
   graph.outputs.items = &id;
   graph.outputs.len = 1;
+  graph.orders.len = 0;
   graph.updates.len = 0;
   dt__graph_print(&graph, &cut->text);
   const dt_node_t *node = dt__graph_node(&graph, id);

@@ -147,8 +147,8 @@ static dt_status_t function_init(dt_function_t *function, const dt_function_opti
     return DT_NO_MEMORY();
   DT_TRY(dt__passes_choose(function->runtime, options->passes, &function->hooks));
   DT_TRY(copy_inputs(function, options));
-  DT_TRY(dt__outputs_take(&function->arena, options, &function->outputs));
   DT_TRY(spread_inputs(function));
+  DT_TRY(dt__outputs_take(function, options));
   DT_TRY(dt__policy_init(function));
   dt_variant_list_t *list = dt__calloc(1, sizeof(*list));
   if (!list)

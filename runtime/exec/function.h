@@ -60,7 +60,8 @@ struct dt_function {
   uint32_t n_given, n_inputs, n_outputs;
   const dt_input_decl_t *given, *inputs;
   const dt_spread_t *spread;
-  const dt_output_decl_t *outputs; // n_outputs entries, or NULL
+  // What is asked of results: n_outputs entries, whose like_input counts `inputs`; or NULL.
+  const dt_output_decl_t *outputs;
   dt_answer_t answer;
   dt_dynamic_t dynamic;
   dt_limit_action_t limit_action;
@@ -110,13 +111,10 @@ static inline uint32_t dt__input_position(const dt_function_t *function, uint32_
 const char *dt__given_name(const dt_function_t *function, uint32_t index, char *buf, size_t bytes);
 const char *dt__input_name(const dt_function_t *function, uint32_t index, char *buf, size_t bytes);
 
-// outputs.c. What the caller says of results, of whatever size its entries are: checked, and copied
-// to the arena with all that it points to; NULL where it says nothing. Inputs are taken already.
-dt_status_t dt__outputs_take(dt_arena_t *arena, const dt_function_options_t *options,
-                             const dt_output_decl_t **out) DT_MUST_USE;
-// "result 'y'" or "result 2", in `buf`. `outputs` may be NULL.
-const char *dt__output_name(const dt_output_decl_t *outputs, uint32_t index, char *buf,
-                            size_t bytes);
+// outputs.c. function->outputs, from what the caller says of results, of whatever size its entries
+// are: checked, and copied with all that it points to. Inputs are taken and spread already.
+dt_status_t dt__outputs_take(dt_function_t *function,
+                             const dt_function_options_t *options) DT_MUST_USE;
 
 // steps.c. DT_E_ARGUMENT: `mode` is none.
 dt_status_t dt__check_call_mode(dt_call_mode_t mode) DT_MUST_USE;

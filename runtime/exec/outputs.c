@@ -4,23 +4,10 @@
 #include "runtime/base/status.h"
 #include "runtime/exec/function.h"
 
-#include <stdio.h>
-
-const char *dt__output_name(const dt_output_decl_t *outputs, uint32_t index, char *buf,
-                            size_t bytes) {
-  const char *name = outputs ? outputs[index].name : NULL;
-  if (name && name[0])
-    (void)snprintf(buf, bytes, "result '%s'", name);
-  else
-    (void)snprintf(buf, bytes, "result %u", index);
-  return buf;
-}
-
 // ---- Checking -------------------------------------------------------------------------------------
 
-static dt_status_t check_order(const dt_output_decl_t *output, bool *out_row_major) {
+static dt_status_t check_order(const dt_output_decl_t *output) {
   uint32_t seen = 0;
-  *out_row_major = true;
   if (output->rank > DT_MAX_RANK)
     return DT_FAIL(DT_E_LIMIT, "rank %u; expected at most %d", output->rank, DT_MAX_RANK);
   for (uint32_t k = 0; k < output->rank; k++) {
@@ -32,7 +19,6 @@ static dt_status_t check_order(const dt_output_decl_t *output, bool *out_row_maj
       return DT_FAIL(DT_E_ARGUMENT, "order: dim %u twice; expected each of %u dims once", dim,
                      output->rank);
     seen |= 1u << dim;
-    *out_row_major = *out_row_major && dim == k;
   }
   return NULL;
 }
@@ -52,26 +38,32 @@ static dt_status_t check_like(const dt_output_decl_t *output,
 
 static dt_status_t check_output(const dt_output_decl_t *output,
                                 const dt_function_options_t *options) {
-  bool row_major = true;
-  if (output->like_input) {
-    DT_TRY(check_like(output, options));
-    return DT_FAIL(DT_E_UNSUPPORTED, "like_input: results are row-major in this version");
-  }
-  if (!output->order)
-    return output->rank
-               ? DT_FAIL(DT_E_ARGUMENT, "order: NULL, and rank %u; expected %u dims, or rank 0",
-                         output->rank, output->rank)
-               : NULL;
-  DT_TRY(check_order(output, &row_major));
-  return row_major ? NULL
-                   : DT_FAIL(DT_E_UNSUPPORTED, "order: results are row-major in this version");
+  if (output->like_input)
+    return check_like(output, options);
+  if (output->order)
+    return check_order(output);
+  return output->rank
+             ? DT_FAIL(DT_E_ARGUMENT, "order: NULL, and rank %u; expected %u dims, or rank 0",
+                       output->rank, output->rank)
+             : NULL;
 }
 
 // ---- Taking ---------------------------------------------------------------------------------------
 
-static dt_status_t take_output(dt_arena_t *arena, const dt_function_options_t *options,
+// The input as it is traced, beside integers that are spread.
+static uint32_t traced_input(const dt_function_t *function, uint32_t given) {
+  uint32_t k = 0;
+  while (dt__input_position(function, k) != given)
+    k++;
+  return k;
+}
+
+static dt_status_t take_output(dt_function_t *function, const dt_function_options_t *options,
                                dt_output_decl_t *own) {
+  dt_arena_t *arena = &function->arena;
   DT_TRY(check_output(own, options));
+  if (own->like_input)
+    own->like_input = 1 + traced_input(function, own->like_input - 1);
   if (own->name && !(own->name = dt__arena_strdup(arena, own->name)))
     return DT_NO_MEMORY();
   if (!own->order)
@@ -85,21 +77,19 @@ static dt_status_t take_output(dt_arena_t *arena, const dt_function_options_t *o
   return NULL;
 }
 
-dt_status_t dt__outputs_take(dt_arena_t *arena, const dt_function_options_t *options,
-                             const dt_output_decl_t **out) {
-  *out = NULL;
+dt_status_t dt__outputs_take(dt_function_t *function, const dt_function_options_t *options) {
   if (!options->outputs)
     return NULL;
-  dt_output_decl_t *own = DT_ARENA_ARRAY(arena, dt_output_decl_t, options->n_outputs);
+  dt_output_decl_t *own = DT_ARENA_ARRAY(&function->arena, dt_output_decl_t, options->n_outputs);
   if (!own)
     return DT_NO_MEMORY();
   for (uint32_t k = 0; k < options->n_outputs; k++) {
     DT_TRY(DT_ELEMENT_TAKE(dt_output_decl_t, &own[k], options->outputs, options->output_size, k));
     char name[96];
-    dt_status_t status = take_output(arena, options, &own[k]);
+    dt_status_t status = take_output(function, options, &own[k]);
     if (status)
       return dt__status_annotate(status, "%s", dt__output_name(own, k, name, sizeof(name)));
   }
-  *out = own;
+  function->outputs = own;
   return NULL;
 }

@@ -141,8 +141,8 @@ dt_status_t dt__runtime_place(dt_runtime_t *runtime, dt_device_t device, int32_t
 dt_status_t dt__places_begin(dt_runtime_t *runtime) DT_MUST_USE; // the CPU's among them
 void dt__places_end(dt_runtime_t *runtime);
 void dt__places_count(dt_runtime_t *runtime, dt_runtime_stats_t *all);
-// tensors.c. A new contiguous tensor where the session runs.
-dt_status_t dt__place_tensor(dt_session_t *session, dt_dtype_t dtype, uint32_t rank,
+// tensors.c. A new tensor where the session runs, without gaps in the order that `info` has.
+dt_status_t dt__place_tensor(dt_session_t *session, const struct dt_output_info_t *info,
                              const int64_t *sizes, dt_tensor_t **out) DT_MUST_USE;
 // The same for result `index` of a call.
 dt_status_t dt__place_result(const struct dt_call_t *call, uint32_t index,

@@ -36,7 +36,7 @@ static void put(dt_refused_key_t *key, int64_t word) {
 }
 
 static void put_tensor(dt_refused_key_t *key, const dt_tensor_t *tensor) {
-  put(key, dt__guard_key(tensor->dtype, tensor->device, tensor->rank, tensor->contiguous));
+  put(key, dt__guard_key_of(tensor));
   for (uint32_t k = 0; k < tensor->rank; k++)
     put(key, tensor->sizes[k]);
   for (uint32_t k = 0; k < tensor->rank && !tensor->contiguous; k++)

@@ -42,7 +42,8 @@ static void stand_in(struct dt_tensor *own, dt_device_t place, const dt_tensor_t
                             .device = place,
                             .rank = host->rank,
                             .count = host->count,
-                            .contiguous = host->contiguous};
+                            .contiguous = host->contiguous,
+                            .order = host->order};
   memcpy(own->sizes, host->sizes, sizeof(own->sizes));
   memcpy(own->strides, host->strides, sizeof(own->strides));
 }

@@ -53,9 +53,11 @@ dt_status_t dt_session_trim(dt_session_t *session) {
 
 static dt_status_t keep(dt_session_t *session, const dt_tensor_t *tensor, dt_tensor_t **out) {
   DT_TRY(dt__tensor_check_live(tensor));
-  if (!tensor->contiguous)
-    return DT_FAIL(DT_E_UNSUPPORTED, "a tensor with strides; expected contiguous");
-  DT_TRY(dt__place_tensor(session, tensor->dtype, tensor->rank, tensor->sizes, out));
+  if (tensor->order == DT_ORDER_APART)
+    return DT_FAIL(DT_E_UNSUPPORTED, "a tensor with gaps; expected contiguous, or without gaps");
+  const dt_output_info_t like = {
+      .dtype = tensor->dtype, .rank = tensor->rank, .order = tensor->order};
+  DT_TRY(dt__place_tensor(session, &like, tensor->sizes, out));
   dt_status_t status = dt__session_copy(session, tensor, *out);
   if (status) {
     dt_tensor_release(*out);

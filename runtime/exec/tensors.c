@@ -17,28 +17,37 @@ static dt_status_t take_memory(dt_session_t *session, const dt_call_t *call, uin
                               : kind->allocate(session->home, session, bytes, out);
 }
 
+// Without gaps, in the order that `info` has.
 static dt_status_t make(dt_session_t *session, const dt_call_t *call, uint32_t index,
-                        dt_dtype_t dtype, uint32_t rank, const int64_t *sizes, dt_tensor_t **out) {
+                        const dt_output_info_t *info, const int64_t *sizes, dt_tensor_t **out) {
   dt_layout_t layout;
   dt_storage_t *storage = NULL;
+  int64_t strides[DT_MAX_RANK];
+  bool ordered = info->order != DT_ORDER_ROW_MAJOR;
   *out = NULL;
-  if (!session->home->kind->allocate)
-    return dt_tensor_create_empty(dtype, rank, sizes, out);
-  DT_TRY(dt__layout_set(&layout, dtype, rank, sizes, NULL));
-  DT_TRY(take_memory(session, call, index, (size_t)layout.high, &storage));
-  dt_status_t status = dt__tensor_create_over(storage, 0, dtype, rank, sizes, NULL, out);
+  if (!session->home->kind->allocate && !ordered)
+    return dt_tensor_create_empty(info->dtype, info->rank, sizes, out);
+  if (ordered)
+    dt__order_strides(info->order, info->rank, sizes, strides);
+  const int64_t *said = ordered ? strides : NULL;
+  DT_TRY(dt__layout_set(&layout, info->dtype, info->rank, sizes, said));
+  size_t bytes = (size_t)layout.high;
+  DT_TRY(session->home->kind->allocate ? take_memory(session, call, index, bytes, &storage)
+                                       : dt__storage_create(bytes, &storage));
+  dt_status_t status =
+      dt__tensor_create_over(storage, 0, info->dtype, info->rank, sizes, said, out);
   dt__storage_release(storage); // the tensor has its own share
   return status;
 }
 
-dt_status_t dt__place_tensor(dt_session_t *session, dt_dtype_t dtype, uint32_t rank,
+dt_status_t dt__place_tensor(dt_session_t *session, const dt_output_info_t *info,
                              const int64_t *sizes, dt_tensor_t **out) {
-  return make(session, NULL, 0, dtype, rank, sizes, out);
+  return make(session, NULL, 0, info, sizes, out);
 }
 
 dt_status_t dt__place_result(const dt_call_t *call, uint32_t index, const dt_output_info_t *info,
                              const int64_t *sizes, dt_tensor_t **out) {
-  return make(call->session, call, index, info->dtype, info->rank, sizes, out);
+  return make(call->session, call, index, info, sizes, out);
 }
 
 // Where calls are not queued, tensors are made, copied and read without anything of the session's,
@@ -61,7 +70,8 @@ dt_status_t dt_tensor_create_on(dt_session_t *session, dt_dtype_t dtype, uint32_
     return DT_FAIL(DT_E_FORKED, "dt_tensor_create_on in a child after fork");
   dt_status_t status = begin(session);
   if (!status) {
-    status = dt__place_tensor(session, dtype, rank, sizes, out);
+    status =
+        dt__place_tensor(session, &(dt_output_info_t){.dtype = dtype, .rank = rank}, sizes, out);
     end(session);
   }
   return dt__status_annotate(status, "dt_tensor_create_on");
@@ -155,11 +165,42 @@ dt_status_t dt_tensor_copy(dt_session_t *session, const dt_tensor_t *from, dt_te
   return dt__status_annotate(status, "dt_tensor_copy");
 }
 
+// Elements that lie in the tensor's order, to row-major order.
+static void put_in_row_major(const dt_tensor_t *tensor, const char *from, char *to) {
+  size_t item = dt_dtype_size(tensor->dtype);
+  int64_t at[DT_MAX_RANK] = {0}, offset = 0;
+  for (int64_t i = 0; i < tensor->count; i++) {
+    memcpy(to + (size_t)i * item, from + offset * (int64_t)item, item);
+    for (uint32_t d = tensor->rank; d-- > 0;) {
+      offset += tensor->strides[d];
+      if (++at[d] < tensor->sizes[d])
+        break;
+      offset -= at[d] * tensor->strides[d];
+      at[d] = 0;
+    }
+  }
+}
+
+// Of a tensor in another order: by way of the heap.
+static dt_status_t read_ordered(dt_session_t *session, const dt_tensor_t *tensor, void *to,
+                                size_t bytes) {
+  char *lying = dt__alloc(bytes + 1);
+  if (!lying)
+    return DT_NO_MEMORY();
+  dt_status_t status = copy_bytes(session, tensor->device, tensor->data, DT_CPU, lying, bytes);
+  if (!status)
+    status = dt__session_settle(session);
+  if (!status)
+    put_in_row_major(tensor, lying, to);
+  dt__free(lying);
+  return status;
+}
+
 static dt_status_t read_tensor(dt_session_t *session, const dt_tensor_t *tensor, void *to,
                                size_t bytes) {
   DT_TRY(dt__tensor_check_live(tensor));
-  if (!tensor->contiguous)
-    return DT_FAIL(DT_E_SHAPE, "a tensor with strides; expected contiguous");
+  if (!tensor->contiguous && tensor->order == DT_ORDER_APART)
+    return DT_FAIL(DT_E_SHAPE, "a tensor with gaps; expected contiguous, or without gaps");
   if (bytes != dt__tensor_bytes(tensor))
     return DT_FAIL(DT_E_ARGUMENT, "bytes: %zu; expected %zu, those of all elements", bytes,
                    dt__tensor_bytes(tensor));
@@ -168,6 +209,8 @@ static dt_status_t read_tensor(dt_session_t *session, const dt_tensor_t *tensor,
   DT_TRY(check_place(session, tensor, "tensor"));
   if (session->home->kind->may_wait)
     DT_TRY(session->home->kind->may_wait(session));
+  if (!tensor->contiguous)
+    return read_ordered(session, tensor, to, bytes);
   DT_TRY(copy_bytes(session, tensor->device, tensor->data, DT_CPU, to, bytes));
   return dt__session_settle(session);
 }

@@ -23,7 +23,11 @@ static dt_status_t take_outputs(const dt_function_t *function, dt_variant_t *var
     return DT_NO_MEMORY();
   for (uint32_t k = 0; k < function->n_outputs; k++) {
     const dt_node_t *node = dt__graph_node(graph, graph->outputs.items[k]);
-    variant->outputs[k] = (dt_output_info_t){.dtype = node->dtype, .rank = node->rank};
+    const dt_graph_order_t *order = dt__graph_order(graph, k);
+    dt_output_info_t info = {.dtype = node->dtype, .rank = node->rank};
+    for (uint32_t d = 0; order && d < node->rank; d++)
+      info.order = dt__order_with(info.order, d, order->dims[d]);
+    variant->outputs[k] = info;
     variant->n_output_sizes += node->rank;
   }
   return NULL;
@@ -39,6 +43,7 @@ static dt_status_t trace(dt_function_t *function, const dt_variant_request_t *ho
                                 .n_outputs = function->n_outputs,
                                 .inputs = function->inputs,
                                 .spread = function->spread,
+                                .outputs = function->outputs,
                                 .place = dt__modes_place(how->modes),
                                 .example = how->inputs,
                                 .no_hints = how->generic,

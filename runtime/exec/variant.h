@@ -36,6 +36,7 @@ typedef struct dt_bindings_t {
 typedef struct dt_output_info_t {
   dt_dtype_t dtype;
   uint32_t rank;
+  uint32_t order; // as a tensor has it
 } dt_output_info_t;
 
 typedef struct dt_variant_t {

@@ -82,6 +82,49 @@ static dt_status_t set_strides(dt_layout_t *layout, const int64_t *strides) {
   return NULL;
 }
 
+// ---- Order --------------------------------------------------------------------------------------
+void dt__order_strides(uint32_t order, uint32_t rank, const int64_t *sizes, int64_t *out) {
+  int64_t stride = 1;
+  for (uint32_t place = rank; place-- > 0;) {
+    uint32_t dim = dt__order_dim(order, place);
+    out[dim] = stride;
+    stride *= sizes[dim];
+  }
+}
+
+// Whether dim a lies outside of dim b, by how far they step. One along which nobody can step lies
+// inside of one with the same step; equals stand as they come.
+static bool lies_outside(const dt_layout_t *layout, const int64_t *steps, uint32_t a, uint32_t b) {
+  if (steps[a] != steps[b])
+    return steps[a] > steps[b];
+  bool moves_a = layout->sizes[a] > 1, moves_b = layout->sizes[b] > 1;
+  return moves_a != moves_b ? moves_a : a < b;
+}
+
+// There are elements.
+static uint32_t find_order(const dt_layout_t *layout, const int64_t *strides) {
+  int64_t steps[DT_MAX_RANK], expected = 1;
+  uint32_t dims[DT_MAX_RANK], order = DT_ORDER_ROW_MAJOR;
+  if (!strides || dt__dtype_is_packed(layout->dtype))
+    return DT_ORDER_ROW_MAJOR;
+  for (uint32_t dim = 0; dim < layout->rank; dim++) {
+    bool free = layout->sizes[dim] == 1 && strides[dim] != 0;
+    steps[dim] = free ? strides[dim] : layout->strides[dim];
+    uint32_t place = dim;
+    for (; place > 0 && lies_outside(layout, steps, dim, dims[place - 1]); place--)
+      dims[place] = dims[place - 1];
+    dims[place] = dim;
+  }
+  for (uint32_t place = layout->rank; place-- > 0;) {
+    uint32_t dim = dims[place];
+    if (layout->sizes[dim] > 1 && layout->strides[dim] != expected)
+      return DT_ORDER_APART;
+    expected *= layout->sizes[dim];
+    order = dt__order_with(order, place, dim);
+  }
+  return order;
+}
+
 dt_status_t dt__layout_set(dt_layout_t *out, dt_dtype_t dtype, uint32_t rank, const int64_t *sizes,
                            const int64_t *strides) {
   DT_TRY(check_header(dtype, rank, sizes));
@@ -89,6 +132,8 @@ dt_status_t dt__layout_set(dt_layout_t *out, dt_dtype_t dtype, uint32_t rank, co
   DT_TRY(set_sizes(&layout, sizes));
   if (layout.count)
     DT_TRY(set_strides(&layout, strides));
+  if (layout.count)
+    layout.order = find_order(&layout, strides);
   *out = layout;
   return NULL;
 }

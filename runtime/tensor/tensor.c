@@ -14,6 +14,7 @@ static void take_layout(dt_tensor_t *tensor, const dt_layout_t *layout) {
   tensor->rank = layout->rank;
   tensor->count = layout->count;
   tensor->contiguous = layout->contiguous;
+  tensor->order = layout->order;
   memcpy(tensor->sizes, layout->sizes, sizeof(tensor->sizes));
   memcpy(tensor->strides, layout->strides, sizeof(tensor->strides));
 }

@@ -5,7 +5,8 @@
 // Strides are canonical from the moment a tensor exists: a dim of size 0 or 1, and every dim of a
 // tensor without elements, has the contiguous stride (the product of the sizes after it, so 0 where
 // one of those is 0). A test of a stride against that product therefore holds for every contiguous
-// tensor, whatever strides the caller wrote for dims along which nobody can step.
+// tensor, whatever strides the caller wrote for dims along which nobody can step. The order of the
+// dims is taken from what the caller wrote: it tells formats apart also where a size is 1.
 #ifndef DT_RUNTIME_TENSOR_TENSOR_H
 #define DT_RUNTIME_TENSOR_TENSOR_H
 
@@ -51,6 +52,19 @@ dt_status_t dt__storage_create(size_t bytes, dt_storage_t **out) DT_MUST_USE;
 void dt__storage_retain(dt_storage_t *storage);  // NULL allowed
 void dt__storage_release(dt_storage_t *storage); // NULL allowed
 
+// The order of dims in memory, outermost first, as one number: four bits a place, which hold the
+// dim xor the place; so row-major is 0, whatever the rank.
+#define DT_ORDER_ROW_MAJOR 0u
+#define DT_ORDER_APART UINT32_MAX // of no order: with gaps, overlapping or backwards
+static inline uint32_t dt__order_dim(uint32_t order, uint32_t place) {
+  return (order >> 4 * place & 15) ^ place;
+}
+static inline uint32_t dt__order_with(uint32_t order, uint32_t place, uint32_t dim) {
+  return order | (dim ^ place) << 4 * place;
+}
+// Strides without gaps in this order.
+void dt__order_strides(uint32_t order, uint32_t rank, const int64_t *sizes, int64_t *out);
+
 // What a tensor's metadata comes to once dt__layout_set has checked every field.
 typedef struct dt_layout_t {
   dt_dtype_t dtype;
@@ -60,6 +74,9 @@ typedef struct dt_layout_t {
   int64_t sizes[DT_MAX_RANK];   // 0 from `rank` on
   int64_t strides[DT_MAX_RANK]; // canonical, in elements; 0 from `rank` on
   int64_t low, high; // byte offsets from element (0, …, 0): first byte, one past the last
+  // Of the strides as they were written; where a dim of size 1 has stride 0, it has the contiguous
+  // one. Row-major without elements, and of packed dtypes.
+  uint32_t order;
 } dt_layout_t;
 
 // Checks and canonicalises; `strides` NULL: contiguous. *out is untouched on failure. The product
@@ -81,6 +98,7 @@ struct dt_tensor {
   dt_storage_t *storage;       // a share; NULL over borrowed memory
   void (*release)(void *user); // borrowed memory only; may be NULL
   void *user;
+  uint32_t order; // as in dt_layout_t
 };
 
 // A tensor over a storage of ours, `offset` bytes into it. Takes a share of its own. The elements

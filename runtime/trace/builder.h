@@ -82,6 +82,11 @@ struct dt_trace {
   bool interposing;
 };
 
+// outputs.c. What the program gave for its results, in the orders that are asked for.
+dt_status_t dt__trace_add_outputs(dt_trace_t *trace, const dt_value_t *out) DT_MUST_USE;
+// A result takes the order of this input.
+bool dt__trace_order_is_asked(const dt_trace_request_t *request, uint32_t input);
+
 // The tag of a new trace, 1 to 255: any 255 of the process, one after the other, have different
 // ones.
 uint32_t dt__trace_new_tag(void);

@@ -125,11 +125,27 @@ static dt_status_t size_of(const declare_t *declare, uint32_t k, uint32_t d) {
 }
 
 // ---- Layout -------------------------------------------------------------------------------------
+// Without gaps, in this order.
+static void make_dense(dt_symenv_t *env, uint32_t order, dt_graph_input_t *input) {
+  dt_sym_t stride = dt__sym_const(env, 1);
+  for (uint32_t place = input->rank; place-- > 0;) {
+    uint32_t d = dt__order_dim(order, place);
+    input->strides[d] = stride;
+    stride = dt__sym_mul(env, stride, input->sizes[d]);
+  }
+}
+
 static void make_strides(dt_trace_t *trace, const dt_trace_request_t *request, uint32_t k,
                          dt_graph_input_t *input) {
   const dt_tensor_t *example = request->example ? request->example[k] : NULL;
   dt_symenv_t *env = trace->env;
+  bool told = example && example->order != DT_ORDER_APART && dt__trace_order_is_asked(request, k);
   input->contiguous = !example || dt__tensor_is_contiguous(example);
+  if (told && example->order != DT_ORDER_ROW_MAJOR) {
+    input->contiguous = false; // it is by its sizes alone, and those may change
+    make_dense(env, example->order, input);
+    return;
+  }
   dt_sym_t stride = dt__sym_const(env, 1);
   for (uint32_t d = input->rank; d-- > 0;) {
     input->strides[d] = stride;

@@ -17,6 +17,7 @@ struct dt_replay_t {
   int *lines;        // by node
   int *assert_lines; // by assert
   dt_input_decl_t *inputs;
+  dt_output_decl_t *outputs;
   int64_t *captures;       // what the text's captures read: their hints
   dt_tensor_t **constants; // of the text, borrowing its data
 };
@@ -118,6 +119,31 @@ static dt_status_t declare(dt_replay_t *r) {
   return failed ? DT_NO_MEMORY() : NULL;
 }
 
+// The orders that the text asks for; NULL where it asks for none.
+static dt_status_t declare_outputs(dt_replay_t *r) {
+  const dt_graph_t *graph = r->graph;
+  if (graph->orders.len == 0)
+    return NULL;
+  r->outputs = DT_ARENA_ARRAY(&r->arena, dt_output_decl_t, graph->outputs.len);
+  if (!r->outputs)
+    return DT_NO_MEMORY();
+  for (uint32_t k = 0; k < graph->orders.len; k++) {
+    const dt_graph_order_t *from = &graph->orders.items[k];
+    uint32_t rank = dt__graph_node(graph, graph->outputs.items[k])->rank;
+    r->outputs[k].like_input = from->like;
+    if (from->like)
+      continue;
+    uint32_t *order = DT_ARENA_ARRAY(&r->arena, uint32_t, rank + 1);
+    if (!order)
+      return DT_NO_MEMORY();
+    for (uint32_t d = 0; d < rank; d++)
+      order[d] = from->dims[d];
+    r->outputs[k].order = order;
+    r->outputs[k].rank = rank;
+  }
+  return NULL;
+}
+
 // ---- Reading the text ---------------------------------------------------------------------------
 // A line that begins with `word`, and goes on behind it.
 static bool begins(const char *at, const char *end, const char *word) {
@@ -205,6 +231,7 @@ static dt_status_t read_text(dt_replay_t *r, const char *text, size_t len,
     return DT_FAIL(DT_E_FORMAT, "%s: the graph returns nothing", r->file);
   DT_TRY(find_lines(r, text, len));
   DT_TRY(declare(r));
+  DT_TRY(declare_outputs(r));
   DT_TRY(keep_captures(r));
   return keep_constants(r, constants);
 }
@@ -241,6 +268,8 @@ const dt_input_decl_t *dt__replay_inputs(const dt_replay_t *r, uint32_t *out_n) 
   *out_n = r->graph->inputs.len;
   return r->inputs;
 }
+
+const dt_output_decl_t *dt__replay_outputs(const dt_replay_t *r) { return r->outputs; }
 
 uint32_t dt__replay_n_outputs(const dt_replay_t *r) { return r->graph->outputs.len; }
 

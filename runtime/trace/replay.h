@@ -21,6 +21,8 @@ void dt__replay_destroy(dt_replay_t *replay); // NULL allowed
 
 // The declarations, which live as long as the replay.
 const dt_input_decl_t *dt__replay_inputs(const dt_replay_t *replay, uint32_t *out_n);
+// What the text asks of results, one each; NULL: nothing.
+const dt_output_decl_t *dt__replay_outputs(const dt_replay_t *r);
 uint32_t dt__replay_n_outputs(const dt_replay_t *replay);
 // The program; its closure is the replay.
 dt_status_t dt__replay_program(dt_trace_t *trace, const dt_value_t *in, dt_value_t *out,

@@ -86,24 +86,6 @@ static dt_status_t check_whole(dt_trace_t *trace) {
   return dt__trace_check_marks(trace);
 }
 
-static dt_status_t add_outputs(dt_trace_t *trace, uint32_t n, const dt_value_t *out) {
-  for (uint32_t k = 0; k < n; k++) {
-    if (out[k].id == 0)
-      return DT_FAIL(DT_E_ARGUMENT, "output %u of %u was not set by the program", k, n);
-    if (out[k].id > trace->graph->nodes.len)
-      return DT_FAIL(DT_E_ARGUMENT, "output %u (id %u) is no value of this trace", k, out[k].id);
-    dt_value_t value = dt__trace_current(trace, out[k]);
-    if (dt__trace_has_ended(trace, value))
-      return DT_FAIL(
-          DT_E_ARGUMENT,
-          "output %u (id %u) was made in a body of cond, switch or while that has ended: make it "
-          "an output of the body",
-          k, out[k].id);
-    DT_TRY(dt__graph_add_output(trace->graph, (dt_node_id_t){value.id}));
-  }
-  return NULL;
-}
-
 uint32_t dt__trace_new_tag(void) {
   static _Atomic uint32_t made;
   return 1 + atomic_fetch_add_explicit(&made, 1, memory_order_relaxed) % 255;
@@ -148,7 +130,7 @@ static dt_status_t capture(dt_traced_t *traced, const dt_trace_request_t *reques
   dt_status_t status = run_program(&trace, request, request->spread ? given : in, out);
   dt__symenv_on_assume(traced->env, NULL, NULL);
   if (!status)
-    status = add_outputs(&trace, request->n_outputs, out);
+    status = dt__trace_add_outputs(&trace, out);
   if (!status)
     status = check_whole(&trace);
   if (!status)

@@ -69,7 +69,10 @@ typedef struct dt_trace_request_t {
   uint32_t n_inputs, n_outputs;
   const dt_input_decl_t *inputs; // declarations; dims may be NULL
   const dt_spread_t *spread;     // what `inputs` are of those that the program gets; NULL: the same
-  dt_device_t place;             // where tensors of a call must be; numbers are on the host
+  // What is asked of results: n_outputs entries, checked by themselves, or NULL. like_input counts
+  // `inputs`.
+  const dt_output_decl_t *outputs;
+  dt_device_t place; // where tensors of a call must be; numbers are on the host
   // Arguments of the call being traced: their sizes are hints and their layout is what the
   // variant's guards will promise (contiguous; else innermost stride 1 if so, every other stride a
   // symbol). NULL: no hints, contiguous.
@@ -98,6 +101,9 @@ dt_status_t dt__trace_check_input(const dt_trace_request_t *request, uint32_t in
 dt_status_t dt__trace_run(const dt_trace_request_t *request, dt_traced_t **out) DT_MUST_USE;
 void dt__traced_destroy(dt_traced_t *traced); // NULL allowed; releases constants
 
+// outputs.c. "result 'y'" or "result 2", in `buf`. `outputs` may be NULL.
+const char *dt__output_name(const dt_output_decl_t *outputs, uint32_t index, char *buf,
+                            size_t bytes);
 // The value of an integer or boolean argument.
 int64_t dt__int_argument(const dt_tensor_t *tensor);
 

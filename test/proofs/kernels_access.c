@@ -210,16 +210,33 @@ static void given_place(kp_t *kp, const access_t *access) {
   free(body.terms);
 }
 
+// What the index is counted from, and how many places there are: with the halo.
+static dt_sym_t place_at(kp_t *kp, const access_t *access, uint32_t dim) {
+  const dt_buffer_layout_t *layout = dt__program_buffer(kp->program, access->buffer)->layout;
+  dt_symenv_t *env = kp->program->env;
+  dt_sym_t at = access->index[dim];
+  return layout ? dt__sym_add(env, at, dt__sym_const(env, layout->before[dim])) : at;
+}
+
+static dt_sym_t places_of(kp_t *kp, const access_t *access, uint32_t dim) {
+  const dt_buffer_t *buffer = dt__program_buffer(kp->program, access->buffer);
+  dt_symenv_t *env = kp->program->env;
+  if (!buffer->layout)
+    return buffer->sizes[dim];
+  int64_t halo = buffer->layout->before[dim] + buffer->layout->behind[dim];
+  return dt__sym_add(env, buffer->sizes[dim], dt__sym_const(env, halo));
+}
+
 // ---- Claims to Z3 -----------------------------------------------------------------------------------
 static Z3_ast claim_term(kp_t *kp, const access_t *access, const claim_t *claim) {
   kz_t *kz = kp->kz;
   const dt_buffer_t *buffer = dt__program_buffer(kp->program, access->buffer);
   dt_sym_t offset = dt__buffer_offset(kp->program, access->buffer, access->index);
   if (claim->kind == INSIDE) {
-    kz_value_t at = kz_term(kz, access->index[claim->dim]);
-    kz_compare_quotients(kz, access->index[claim->dim], buffer->sizes[claim->dim]);
-    kz_bound_products(kz, access->index[claim->dim]);
-    return kz_inside(kz, at.v, kz_term(kz, buffer->sizes[claim->dim]).v);
+    dt_sym_t at = place_at(kp, access, claim->dim), places = places_of(kp, access, claim->dim);
+    kz_compare_quotients(kz, at, places);
+    kz_bound_products(kz, at);
+    return kz_inside(kz, kz_term(kz, at).v, kz_term(kz, places).v);
   }
   if (claim->kind == HAS_VALUE) {
     Z3_ast all = kz_term(kz, offset).has;
@@ -287,9 +304,9 @@ static bool known(kp_t *kp, dt_symenv_t *env, const access_t *access, const clai
   if (access->panels.id)
     return false; // more iterations than the simplifier takes the loop to have
   if (claim->kind == INSIDE) {
-    dt_sym_t at = access->index[claim->dim];
+    dt_sym_t at = place_at(kp, access, claim->dim);
     return dt__sym_known_true(env, dt__sym_le(env, dt__sym_const(env, 0), at)) &&
-           dt__sym_known_true(env, dt__sym_lt(env, at, buffer->sizes[claim->dim]));
+           dt__sym_known_true(env, dt__sym_lt(env, at, places_of(kp, access, claim->dim)));
   }
   if (claim->kind == IS_OFFSET)
     return true; // it is what the simplifier made of them

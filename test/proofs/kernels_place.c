@@ -133,7 +133,7 @@ bool kp_may_replace(const kp_t *kp, uint32_t old, uint32_t fresh, uint32_t k) {
   const dt_program_t *program = kp->program;
   const dt_kernel_t *kernel = &program->kernels.items[k];
   const dt_buffer_t *a = &program->buffers.items[old], *b = &program->buffers.items[fresh];
-  if (a->rank != b->rank || dt_dtype_size(a->dtype) != dt_dtype_size(b->dtype))
+  if (!dt__layouts_same(a, b) || dt_dtype_size(a->dtype) != dt_dtype_size(b->dtype))
     return false;
   for (uint32_t d = 0; d < a->rank; d++)
     if (a->sizes[d].id != b->sizes[d].id || a->strides[d].id != b->strides[d].id)

@@ -401,5 +401,81 @@ static void test_hoisted_loads(void **state) {
   }
 }
 
+// ---- Orders, blocks and halos ------------------------------------------------------------------------
+static void lay_out(rig_t *r, dt_buffer_id_t id, const dt_buffer_layout_t *layout) {
+  dt_buffer_t *buffer = dt__program_buffer(r->program, id);
+  buffer->layout = layout;
+  dt__buffer_set_strides(r->env, buffer);
+}
+
+// x[n, c, w] with a halo, then differences of elements three apart, in another order.
+static void build_halo(rig_t *r, const dt_buffer_layout_t *temp, const dt_buffer_layout_t *out,
+                       dt_schedule_t schedule) {
+  dt_sym_t n[3] = {rig_size(r), rig_size(r), rig_size(r)}, two = rig_const(r, 2);
+  dt_buffer_id_t x = rig_buffer(r, DT_BUFFER_INPUT, DT_F32, 0, 3, n, NULL);
+  dt_buffer_id_t t = rig_buffer(r, DT_BUFFER_TEMP, DT_F32, 0, 3, n, NULL);
+  dt_buffer_id_t y = rig_buffer(r, DT_BUFFER_OUTPUT, DT_F32, 0, 3, n, NULL);
+  lay_out(r, t, temp);
+  lay_out(r, y, out);
+  rig_kernel(r, "pad");
+  dt_sym_t at[3] = {rig_outer(r, n[0]), rig_outer(r, n[1])};
+  dt_sym_t i = rig_outer(r, dt__sym_add(r->env, n[2], rig_const(r, 3)));
+  at[2] = dt__sym_sub(r->env, i, two);
+  rig_stage(r);
+  dt_sym_t inside =
+      dt__sym_and(r->env, dt__sym_le(r->env, two, i), dt__sym_lt(r->env, at[2], n[2]));
+  uint32_t mask = rig_index(r, DT_BOOL, inside);
+  rig_store(r, t, at, rig_load_masked(r, x, at, mask, rig_literal(r, DT_F32, 0.5)));
+  rig_stage_end(r);
+  rig_schedule(r, schedule);
+  rig_kernel_end(r);
+  rig_kernel(r, "difference");
+  dt_sym_t to[3] = {rig_outer(r, n[0]), rig_outer(r, n[1]), rig_outer(r, n[2])};
+  dt_sym_t low[3] = {to[0], to[1], dt__sym_sub(r->env, to[2], two)};
+  dt_sym_t high[3] = {to[0], to[1], dt__sym_add(r->env, to[2], rig_const(r, 1))};
+  rig_stage(r);
+  rig_store(r, y, to,
+            rig_op(r, DT_SCALAR_sub, rig_load(r, t, high), rig_load(r, t, low), DT_NO_INST));
+  rig_stage_end(r);
+  rig_schedule(r, schedule);
+  rig_kernel_end(r);
+}
+
+static void test_layouts(void **state) {
+  (void)state;
+  static const dt_buffer_layout_t temps[] = {
+      {.order = {0, 1, 2}, .before = {0, 0, 2}, .behind = {0, 0, 1}, .filled = true, .fill.f = 0.5},
+      {.order = {2, 0, 1}, .before = {0, 1, 2}, .behind = {3, 0, 2}},
+      {.order = {0, 2, 1}, .blocked = 1, .block = 4, .before = {0, 0, 2}, .behind = {0, 0, 1}},
+      {.order = {1, 0, 2}, .blocked = 2, .block = 3, .before = {0, 0, 2}, .behind = {0, 0, 1}}};
+  static const dt_buffer_layout_t outs[] = {{.order = {0, 2, 1}}, {.order = {2, 1, 0}}};
+  static const int64_t shapes[][3] = {{0, 2, 3}, {1, 1, 1}, {2, 3, 5}, {1, 9, 17}, {3, 4, 40}};
+  for (uint32_t k = 0; k < 12; k++) {
+    rig_t r;
+    code_t code;
+    rig_open(&r);
+    uint32_t lanes = rig_lanes(&r, DT_F32);
+    build_halo(&r, &temps[k % 4], &outs[k % 2],
+               k < 4   ? serial()
+               : k < 8 ? outer(lanes, 2, 128)
+                       : inner(lanes, 1));
+    expect_ok(dt__program_verify(r.program));
+    rig_compile(&r, &code);
+    for (size_t s = 0; s < sizeof(shapes) / sizeof(shapes[0]); s++) {
+      const int64_t *n = shapes[s];
+      size_t count = (size_t)(n[0] * n[1] * n[2]);
+      region_t x = region_open(count * 4);
+      fill(DT_F32, x.at, count, 8, true);
+      call_t call = {.symbols = {n[0], n[1], n[2]}, .inputs = {x.at}, .pieces = 2};
+      char what[64];
+      snprintf(what, sizeof(what), "layout %u, shape %zu", k, s);
+      compare_call(&r, &code, &call, 1, &count, 0, what);
+      region_close(&x);
+    }
+    code_close(&code);
+    rig_close(&r);
+  }
+}
+
 RUN_RIG_TESTS(TEST(test_map), TEST(test_strides), TEST(test_pad), TEST(test_softmax),
-              TEST(test_hoisted_loads), TEST(test_division), TEST(test_strict))
+              TEST(test_hoisted_loads), TEST(test_division), TEST(test_strict), TEST(test_layouts))
