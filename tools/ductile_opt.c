@@ -7,6 +7,7 @@
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
 #include "runtime/compile/compile.h"
+#include "runtime/trace/rewrites.h"
 #include "tools/opt_check.h"
 #include "tools/opt_file.h"
 #include "tools/opt_llvm.h"
@@ -213,13 +214,20 @@ static dt_status_t run_stages(dt_arena_t *arena, dt_symenv_t *env, const opt_fil
     DT_TRY(opt_ptx_target(options->gpu, &target));
   bool code = options->llvm || options->ptx;
   dt_program_t *program = NULL;
-  DT_TRY(dt__pipeline_run(arena, env, graph,
-                          &(dt_pipeline_request_t){.target = &target,
-                                                   .until = code ? NULL : options->stage,
-                                                   .verify = true,
-                                                   .observe = observe,
-                                                   .user = result},
-                          &program));
+  dt_hooks_t *hooks = NULL;
+  DT_TRY(dt__hooks_create(&hooks));
+  DT_TRY(dt__rewrites_add(hooks, &hooks));
+  dt_status_t status =
+      dt__pipeline_run(arena, env, graph,
+                       &(dt_pipeline_request_t){.target = &target,
+                                                .until = code ? NULL : options->stage,
+                                                .verify = true,
+                                                .hooks = hooks,
+                                                .observe = observe,
+                                                .user = result},
+                       &program);
+  dt__hooks_release(hooks);
+  DT_TRY(status);
   DT_TRY(dt__text_status(&result->graph));
   DT_TRY(dt__text_status(&result->loops));
   DT_TRY(check_round_trip(dt__text_str(&result->graph)));

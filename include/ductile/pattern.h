@@ -103,6 +103,11 @@ DT_API uint64_t dt_pattern_count(const dt_pattern_t *pattern);
 // its name. DT_E_ARGUMENT (NULL, a name that is taken), DT_E_STATE (in a pass), DT_E_NO_MEMORY.
 // [any]
 DT_API dt_status_t dt_runtime_add_pattern(dt_runtime_t *runtime, dt_pattern_t *pattern) DT_MUST_USE;
+// The pattern of this name that functions made from then on have: one that was added, or one of the
+// library's own, which docs/rewrites.md lists. *out is a share, released with dt_pattern_release;
+// NULL on failure: DT_E_ARGUMENT (a NULL, no pattern of that name). [any]
+DT_API dt_status_t dt_runtime_find_pattern(dt_runtime_t *runtime, const char *name,
+                                           dt_pattern_t **out) DT_MUST_USE;
 
 // ---- Matches ------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ typedef enum stage_kind_t {
   STAGE_GRAPH,
   STAGE_GRAPH_DEVICE, // for devices only
   STAGE_GRAPH_STRICT, // for strict_fp only
-  STAGE_USER,         // passes of users at a point, then what makes their nodes simple ones
+  STAGE_USER, // passes of users and patterns at a point, then what makes their nodes simple ones
   STAGE_LOWER,
   STAGE_LOOP, // for each run of kernels by itself
   STAGE_PLAN,
@@ -240,6 +240,7 @@ static dt_status_t run_users(pipeline_t *pipeline, dt_point_t point) {
   const dt_graph_t *after = before;
   dt_site_t site = {.point = point,
                     .device = pipeline->target->device,
+                    .strict_fp = pipeline->target->strict_fp,
                     .hooks = pipeline->hooks,
                     .keep = pipeline->outer,
                     .program = pipeline->program,
@@ -301,7 +302,8 @@ static dt_status_t verify_stage(const pipeline_t *pipeline, const stage_t *stage
 
 // Points without passes are passed over: nobody sees them.
 static bool is_empty(const pipeline_t *pipeline, const stage_t *stage) {
-  return stage->kind == STAGE_USER && !dt__hooks_any(pipeline->hooks, stage->point);
+  return stage->kind == STAGE_USER && !dt__hooks_any(pipeline->hooks, stage->point,
+                                                     pipeline->target->strict_fp, pipeline->graph);
 }
 
 static bool is_left_out(const pipeline_t *pipeline, const stage_t *stage) {

@@ -7,12 +7,13 @@
 #include "runtime/exec/explain.h"
 #include "runtime/exec/library.h"
 #include "runtime/exec/runtime.h"
-#include "runtime/trace/pattern.h"
+#include "runtime/trace/rewrites.h"
 
 #include <string.h>
 
 dt_status_t dt__passes_begin(dt_runtime_t *runtime) {
   DT_TRY(dt__hooks_create(&runtime->hooks));
+  DT_TRY(dt__rewrites_add(runtime->hooks, &runtime->hooks));
   runtime->turn = runtime->hooks->turn;
   return NULL;
 }
@@ -91,6 +92,24 @@ dt_status_t dt_runtime_add_pattern(dt_runtime_t *runtime, dt_pattern_t *pattern)
                        : dt__forked() ? DT_FAIL(DT_E_FORKED, "in a child after fork")
                                       : change(runtime, &(change_t){.pattern = pattern});
   return dt__status_annotate(status, "dt_runtime_add_pattern");
+}
+
+static dt_status_t find_pattern(dt_runtime_t *runtime, const char *name, dt_pattern_t **out) {
+  if (!runtime || !name || !out)
+    return DT_FAIL(DT_E_ARGUMENT, "%s: NULL", !runtime ? "runtime" : !name ? "name" : "out");
+  if (dt__forked())
+    return DT_FAIL(DT_E_FORKED, "in a child after fork");
+  dt__mutex_lock(&runtime->turn->mutex);
+  dt_pattern_t *pattern = dt__hooks_pattern(runtime->hooks, name);
+  *out = pattern ? dt__pattern_retain(pattern) : NULL;
+  dt__mutex_unlock(&runtime->turn->mutex);
+  return *out ? NULL : DT_FAIL(DT_E_ARGUMENT, "name: the runtime has no pattern \"%.64s\"", name);
+}
+
+dt_status_t dt_runtime_find_pattern(dt_runtime_t *runtime, const char *name, dt_pattern_t **out) {
+  if (out)
+    *out = NULL;
+  return dt__status_annotate(find_pattern(runtime, name, out), "dt_runtime_find_pattern");
 }
 
 // A variant's traced graph with all that it is made of: the variant may go in the meantime.

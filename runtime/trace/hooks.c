@@ -206,6 +206,11 @@ dt_status_t dt__hooks_add_pattern(const dt_hooks_t *hooks, dt_pattern_t *pattern
   return NULL;
 }
 
+dt_pattern_t *dt__hooks_pattern(const dt_hooks_t *hooks, const char *name) {
+  const dt_hook_t *hook = find(hooks, name, strlen(name));
+  return hook ? hook->pattern : NULL;
+}
+
 dt_status_t dt__hooks_remove(const dt_hooks_t *hooks, const char *name, dt_hooks_t **out) {
   *out = NULL;
   const dt_hook_t *gone = name ? find(hooks, name, strlen(name)) : NULL;
@@ -295,11 +300,62 @@ dt_status_t dt__hooks_choose(const dt_hooks_t *hooks, const char *chosen, dt_hoo
   return NULL;
 }
 
-bool dt__hooks_any(const dt_hooks_t *hooks, dt_point_t point) {
-  for (uint32_t k = 0; hooks && k < hooks->n; k++)
-    if (hooks->hooks[k]->point == point)
+// ---- What runs ----------------------------------------------------------------------------------
+static bool is_own(const dt_hook_t *hook) { return hook->pattern && hook->pattern->find; }
+
+typedef struct op_set_t {
+  bool has[DT_OP_COUNT];
+} op_set_t;
+
+static void add_ops(const dt_graph_t *graph, op_set_t *set) {
+  for (uint32_t k = 0; k < graph->nodes.len; k++)
+    set->has[(uint32_t)graph->nodes.items[k].op % DT_OP_COUNT] = true;
+  for (uint32_t k = 0; k < graph->controls.len; k++)
+    for (uint32_t b = 0; b < dt__control_n(&graph->controls.items[k]); b++)
+      add_ops(graph->controls.items[k].bodies[b], set);
+}
+
+// Whether a pattern of the library's own may have a place among these ops.
+static bool may_be(const dt_pattern_t *pattern, bool strict_fp, const op_set_t *set) {
+  for (uint32_t k = 0; k < pattern->n_anchors && !(strict_fp && pattern->inexact); k++)
+    if (set->has[pattern->anchors[k]])
       return true;
   return false;
+}
+
+bool dt__hooks_any_user(const dt_hooks_t *hooks, dt_point_t point) {
+  for (uint32_t k = 0; hooks && k < hooks->n; k++)
+    if (hooks->hooks[k]->point == point && !is_own(hooks->hooks[k]))
+      return true;
+  return false;
+}
+
+uint32_t dt__hooks_patterns(const dt_hooks_t *hooks, dt_point_t point, bool strict_fp,
+                            const dt_graph_t *graph, dt_pattern_t **list) {
+  op_set_t set = {{false}};
+  bool looked = false;
+  uint32_t n = 0;
+  for (uint32_t k = 0; hooks && k < hooks->n; k++) {
+    const dt_hook_t *hook = hooks->hooks[k];
+    if (hook->point != point || !hook->pattern)
+      continue;
+    if (is_own(hook) && !looked) {
+      add_ops(graph, &set);
+      looked = true;
+    }
+    if (is_own(hook) && !may_be(hook->pattern, strict_fp, &set))
+      continue;
+    if (list)
+      list[n] = hook->pattern;
+    n++;
+  }
+  return n;
+}
+
+bool dt__hooks_any(const dt_hooks_t *hooks, dt_point_t point, bool strict_fp,
+                   const dt_graph_t *graph) {
+  return dt__hooks_any_user(hooks, point) ||
+         dt__hooks_patterns(hooks, point, strict_fp, graph, NULL) > 0;
 }
 
 void dt__hooks_key(const dt_hooks_t *hooks, dt_text_t *out) {
@@ -310,7 +366,7 @@ void dt__hooks_key(const dt_hooks_t *hooks, dt_text_t *out) {
                     dt_point_name(hook->point), hook->name, strlen(hook->identity));
     dt__text_put(out, hook->identity);
     dt__text_put(out, "\n");
-    behind |= hook->point != DT_POINT_TRACED;
+    behind |= hook->point != DT_POINT_TRACED && !is_own(hook);
   }
   // Passes behind `traced` may put in calls of ops that the traced graph does not name.
   for (uint32_t k = 0; behind && hooks->ops && k < hooks->ops->n; k++) {

@@ -6,6 +6,7 @@
 #define DT_RUNTIME_TRACE_HOOKS_H
 
 #include "ductile/pass.h"
+#include "lower/graph/graph.h"
 #include "runtime/base/library.h"
 #include "runtime/base/text.h"
 #include "runtime/base/thread.h"
@@ -63,6 +64,8 @@ dt_pass_options_t dt__pattern_options(const struct dt_pattern *pattern);
 dt_status_t dt__hooks_add_pattern(const dt_hooks_t *hooks, struct dt_pattern *pattern,
                                   const dt_pass_options_t *options, dt_library_t *library,
                                   dt_hooks_t **out) DT_MUST_USE;
+// The pattern of this name; NULL: none.
+struct dt_pattern *dt__hooks_pattern(const dt_hooks_t *hooks, const char *name);
 // `hooks` without the one of this name.
 dt_status_t dt__hooks_remove(const dt_hooks_t *hooks, const char *name,
                              dt_hooks_t **out) DT_MUST_USE;
@@ -81,7 +84,17 @@ dt_status_t dt__hooks_change(dt_turn_t *turn, dt_hooks_t **hooks, const char *wh
                              dt_hooks_make_fn_t make, void *arg) DT_MUST_USE;
 // A share in *hooks, which other threads may change.
 dt_hooks_t *dt__hooks_share(dt_turn_t *turn, dt_hooks_t *const *hooks);
-bool dt__hooks_any(const dt_hooks_t *hooks, dt_point_t point); // NULL: none
+// Whether something runs at the point: passes and patterns of users, or such of the library's own
+// patterns as may have a place in the graph. `strict_fp`: inexact ones do not run. `hooks` may be
+// NULL: nothing.
+bool dt__hooks_any(const dt_hooks_t *hooks, dt_point_t point, bool strict_fp,
+                   const dt_graph_t *graph);
+// The same, of passes and patterns of users alone.
+bool dt__hooks_any_user(const dt_hooks_t *hooks, dt_point_t point);
+// The patterns of the point that run on the graph, into `list`, which has room for all; their
+// number.
+uint32_t dt__hooks_patterns(const dt_hooks_t *hooks, dt_point_t point, bool strict_fp,
+                            const dt_graph_t *graph, struct dt_pattern **list);
 // Waits until no pass of the runtime runs, and lets no other begin. DT_E_STATE where the calling
 // thread runs one, or what ends the watch (NULL: nothing does) in the meantime.
 dt_status_t dt__hooks_enter(const dt_hooks_t *hooks, dt_watch_t *watch) DT_MUST_USE;

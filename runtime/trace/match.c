@@ -361,6 +361,19 @@ static bool solve(dt_match_t *m, const dt_goal_t *goals, uint32_t k) {
   return done;
 }
 
+bool dt__pattern_begins(const dt_pattern_t *pattern, dt_op_t op) {
+  for (uint32_t k = 0; k < pattern->n_roots; k++)
+    if (pattern->roots[k] == op)
+      return true;
+  return false;
+}
+
+static bool find(dt_match_t *m, uint32_t root) {
+  m->inner.len = 0;
+  m->outputs[0] = root;
+  return m->pattern->find(m, root) && dt__match_finish(m);
+}
+
 bool dt__match_at(dt_match_t *m, const dt_pattern_t *pattern, uint32_t root) {
   m->pattern = pattern;
   m->n_bound = m->depth = m->steps = m->traces = 0;
@@ -368,6 +381,8 @@ bool dt__match_at(dt_match_t *m, const dt_pattern_t *pattern, uint32_t root) {
   memset(m->bound, 0, pattern->n_nodes * sizeof(m->bound[0]));
   memset(m->wild, 0, pattern->n_wildcards * sizeof(m->wild[0]));
   memset(m->sizes, 0, pattern->n_sizes * sizeof(m->sizes[0]));
+  if (pattern->find)
+    return find(m, root);
   const dt_goal_t goal = {pattern->outputs[0], root, NULL};
   if (dt__match_node(m, root)->op != pattern->nodes[goal.p].op)
     return false;
@@ -421,23 +436,33 @@ dt_status_t dt__match_begin(dt_match_t *m, dt_rewriter_t *r) {
   return find_live(m, live);
 }
 
-// Patterns by the op of their first output.
+// Patterns by the ops of their first output.
 typedef struct by_op_t {
-  uint32_t first[DT_OP_COUNT]; // 1 + a pattern; [DT_OP_NONE]: of all other ops
-  uint32_t *next;              // by pattern: 1 + the next one
+  uint32_t first[DT_OP_COUNT]; // 1 + an entry; [DT_OP_NONE]: of all other ops
+  uint32_t n;
+  struct {
+    const dt_pattern_t *pattern;
+    uint32_t next; // 1 + an entry
+  } *entries;
 } by_op_t;
 
 static uint32_t slot_of(dt_op_t op) { return (uint32_t)op < DT_OP_COUNT ? (uint32_t)op : 0; }
 
-static dt_status_t make_index(const dt_match_t *m, const dt_patterns_t *patterns, by_op_t *index) {
-  index->next = DT_ARENA_ARRAY(m->r->arena, uint32_t, patterns->n + 1);
-  if (!index->next)
+// Of the library's own patterns, or of all others.
+static dt_status_t make_index(const dt_match_t *m, const dt_patterns_t *patterns, bool own,
+                              by_op_t *index) {
+  index->entries =
+      dt__arena_alloc(m->r->arena, patterns->n * DT_PATTERN_MOST_ROOTS * sizeof(*index->entries));
+  if (!index->entries)
     return DT_NO_MEMORY();
   for (uint32_t k = patterns->n; k-- > 0;) {
     const dt_pattern_t *pattern = patterns->patterns[k];
-    uint32_t *first = &index->first[slot_of(pattern->nodes[pattern->outputs[0]].op)];
-    index->next[k] = *first;
-    *first = k + 1;
+    for (uint32_t i = 0; (pattern->find != NULL) == own && i < pattern->n_roots; i++) {
+      uint32_t *first = &index->first[slot_of(pattern->roots[i])];
+      index->entries[index->n].pattern = pattern;
+      index->entries[index->n].next = *first;
+      *first = ++index->n;
+    }
   }
   return NULL;
 }
@@ -475,14 +500,13 @@ static bool goes_on(dt_match_t *m, uint32_t work) {
   return false;
 }
 
-static void try_root(dt_match_t *m, const dt_patterns_t *patterns, const by_op_t *index,
-                     uint32_t root) {
+static void try_root(dt_match_t *m, const by_op_t *index, uint32_t root) {
   uint32_t at = index->first[slot_of(dt__match_node(m, root)->op)];
   dt_op_t ops[2];
   if (at)
     look_at_operands(m, root, ops);
-  for (; at && !m->status; at = index->next[at - 1]) {
-    const dt_pattern_t *pattern = patterns->patterns[at - 1];
+  for (; at && !m->status; at = index->entries[at - 1].next) {
+    const dt_pattern_t *pattern = index->entries[at - 1].pattern;
     if (!may_match(pattern, ops))
       continue;
     if (dt__match_at(m, pattern, root) || !goes_on(m, m->steps + m->traces * pattern->n_nodes))
@@ -490,20 +514,29 @@ static void try_root(dt_match_t *m, const dt_patterns_t *patterns, const by_op_t
   }
 }
 
+// From the graph's end to its beginning.
+static dt_status_t try_all(dt_match_t *m, const dt_patterns_t *patterns, bool own, uint32_t n,
+                           const uint32_t *order) {
+  by_op_t *index = DT_ARENA_NEW(m->r->arena, by_op_t);
+  if (!index)
+    return DT_NO_MEMORY();
+  DT_TRY(make_index(m, patterns, own, index));
+  for (uint32_t k = n; index->n && k-- > 0 && !m->status;)
+    if (goes_on(m, WORK_A_LOOK / 64) && dt__match_is_live(m, order[k]))
+      try_root(m, index, order[k]);
+  return m->status;
+}
+
+// The library's own patterns come behind those of users, which see graphs as programs made them.
 dt_status_t dt__match_walk(dt_rewriter_t *r, void *closure) {
   const dt_patterns_t *patterns = closure;
   dt_match_t *m = DT_ARENA_NEW(r->arena, dt_match_t);
-  by_op_t *index = DT_ARENA_NEW(r->arena, by_op_t);
-  uint32_t *order = DT_ARENA_ARRAY(r->arena, uint32_t, (size_t)r->work.nodes.len + 1);
-  if (!m || !index || !order)
+  uint32_t *order = DT_ARENA_ARRAY(r->arena, uint32_t, (size_t)r->work.nodes.len + 1), n = 0;
+  if (!m || !order)
     return DT_NO_MEMORY();
   DT_TRY(dt__match_begin(m, r));
-  DT_TRY(make_index(m, patterns, index));
-  uint32_t n = 0;
   for (uint32_t id = r->nodes.items[0].next; id; id = r->nodes.items[id].next)
     order[n++] = id;
-  for (uint32_t k = n; k-- > 0 && !m->status;)
-    if (goes_on(m, WORK_A_LOOK / 64) && dt__match_is_live(m, order[k]))
-      try_root(m, patterns, index, order[k]);
-  return m->status;
+  DT_TRY(try_all(m, patterns, false, n, order));
+  return try_all(m, patterns, true, n, order);
 }

@@ -32,7 +32,7 @@ static void keep_near(explanation_t *e, dt_near_t *near) {
 
 static void look_at(explanation_t *e, uint32_t root) {
   dt_near_t near = {.root = root};
-  if (dt__match_node(e->m, root)->op != e->pattern->nodes[e->pattern->outputs[0]].op)
+  if (!dt__pattern_begins(e->pattern, dt__match_node(e->m, root)->op))
     return;
   dt__text_init(&near.text);
   e->n_roots++;
@@ -55,9 +55,9 @@ static void put(const explanation_t *e, dt_text_t *out) {
   dt__text_printf(out, "pattern %s: %u match%s\n", pattern->name, e->n_matches,
                   e->n_matches == 1 ? "" : "es");
   dt__text_put(out, dt__text_str(&e->matches));
-  if (!e->n_roots)
-    dt__text_printf(out, "no node is its first output: wanted %s\n",
-                    dt__op_info(pattern->nodes[pattern->outputs[0]].op)->name);
+  for (uint32_t k = 0; !e->n_roots && k < pattern->n_roots; k++)
+    dt__text_printf(out, "%s%s%s", k ? ", " : "no node is its first output: wanted ",
+                    dt__op_info(pattern->roots[k])->name, k + 1 == pattern->n_roots ? "\n" : "");
   for (uint32_t k = 0; k < MOST_SHOWN && e->nearest[k].score; k++) {
     const dt_near_t *near = &e->nearest[k];
     uint32_t agree = near->score < DT_NEAR_TRACED ? near->score : pattern->n_nodes;

@@ -363,8 +363,9 @@ static dt_op_t op_at(const dt_pattern_t *pattern, uint32_t at) {
   return kind == DT_WILDCARD_CONSTANT ? DT_OP_constant : DT_OP_NONE;
 }
 
-static void note_operands(dt_pattern_t *pattern) {
+static void note_root(dt_pattern_t *pattern) {
   const dt_pattern_node_t *root = &pattern->nodes[pattern->outputs[0]];
+  pattern->roots[pattern->n_roots++] = root->op;
   for (uint32_t k = 0; k < 2 && k < root->n_inputs; k++)
     pattern->first[k] = op_at(pattern, root->inputs[k]);
 }
@@ -395,7 +396,7 @@ static dt_status_t make_skeleton(dt_pattern_t *pattern) {
   if (!status)
     status = make_climbs(pattern);
   if (!status)
-    note_operands(pattern);
+    note_root(pattern);
   dt__traced_destroy(traced);
   return status;
 }

@@ -35,11 +35,19 @@ typedef struct dt_pattern_climb_t {
   const uint32_t *steps; // the nodes on the way; the last one is the output
 } dt_pattern_climb_t;
 
+#define DT_PATTERN_MOST_ROOTS 4u
+
+// Finds a place of one of the library's own patterns (rewrites.h) whose first output is node `root`
+// of one of its roots' ops: m->wild and m->inner, the latter behind their operands, the root last.
+// False: it is none, and dt__match_miss says why.
+typedef bool (*dt_pattern_find_fn_t)(struct dt_match *m, uint32_t root);
+
 struct dt_pattern {
   _Atomic uint32_t refs;
-  _Atomic uint64_t count; // of replaced matches
-  dt_arena_t arena;       // of all below
-  dt_program_fn_t program;
+  _Atomic uint64_t count;    // of replaced matches
+  dt_arena_t arena;          // of all below
+  dt_program_fn_t program;   // NULL: `find` does
+  dt_pattern_find_fn_t find; // the library's own; NULL: the program does
   dt_replacement_fn_t replacement;
   dt_match_check_fn_t check;
   void *closure;
@@ -58,6 +66,12 @@ struct dt_pattern {
   const dt_pattern_node_t *nodes;   // operands before what is made of them
   const uint32_t *outputs;          // indices in the skeleton
   const dt_pattern_climb_t *climbs; // by output; [0] is not used
+  uint32_t n_roots;                 // ops that the first output can have
+  dt_op_t roots[DT_PATTERN_MOST_ROOTS];
+  // Of the library's own: graphs without any of these ops have no place, and are not walked.
+  uint32_t n_anchors;
+  dt_op_t anchors[DT_PATTERN_MOST_ROOTS];
+  bool inexact;     // not where floats are computed in order (dt_site_t.strict_fp)
   dt_op_t first[2]; // ops that operands of the first output must be; DT_OP_NONE: any
 };
 
@@ -118,6 +132,9 @@ dt_status_t dt__match_begin(dt_match_t *m, dt_rewriter_t *r) DT_MUST_USE;
 // Whether `pattern` matches with its first output at `root`; replaces it there unless m->looking.
 // m->status: what ends the walk.
 bool dt__match_at(dt_match_t *m, const dt_pattern_t *pattern, uint32_t root);
+
+// Whether a node of this op can be its first output.
+bool dt__pattern_begins(const dt_pattern_t *pattern, dt_op_t op);
 
 // Whether the program on what wildcards stand for is the graph's; then m->inner. (verify.c)
 bool dt__match_verify(dt_match_t *m);

@@ -639,9 +639,7 @@ static dt_status_t run_patterns(const dt_hooks_t *hooks, const dt_site_t *site, 
   if (!list)
     return DT_NO_MEMORY();
   dt_patterns_t patterns = {.patterns = list};
-  for (uint32_t k = 0; k < hooks->n; k++)
-    if (hooks->hooks[k]->point == site->point && hooks->hooks[k]->pattern)
-      list[patterns.n++] = hooks->hooks[k]->pattern;
+  patterns.n = dt__hooks_patterns(hooks, site->point, site->strict_fp, *out, list);
   return patterns.n ? dt__pass_run("patterns", dt__match_walk, &patterns, site, arena, *out, out)
                     : NULL;
 }
@@ -649,15 +647,18 @@ static dt_status_t run_patterns(const dt_hooks_t *hooks, const dt_site_t *site, 
 dt_status_t dt__hooks_run(const dt_hooks_t *hooks, const dt_site_t *site, dt_arena_t *arena,
                           const dt_graph_t *graph, const dt_graph_t **out) {
   *out = graph;
-  if (!dt__hooks_any(hooks, site->point))
+  bool of_users = dt__hooks_any_user(hooks, site->point);
+  if (!dt__hooks_any(hooks, site->point, site->strict_fp, graph))
     return NULL;
-  DT_TRY(dt__hooks_enter(hooks, arena->watch));
+  if (of_users) // the library's own need no turn
+    DT_TRY(dt__hooks_enter(hooks, arena->watch));
   dt_status_t status = NULL;
   for (uint32_t k = 0; k < hooks->n && !status; k++)
     if (hooks->hooks[k]->point == site->point && !hooks->hooks[k]->pattern)
       status = run_tree(hooks->hooks[k], site, arena, 0, *out, out);
   if (!status)
     status = run_patterns(hooks, site, arena, out);
-  dt__hooks_leave(hooks);
+  if (of_users)
+    dt__hooks_leave(hooks);
   return status;
 }

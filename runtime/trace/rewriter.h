@@ -19,6 +19,7 @@
 typedef struct dt_site_t {
   dt_point_t point;
   dt_device_t device;
+  bool strict_fp;    // the library's own patterns that change results do not run
   dt_hooks_t *hooks; // of the function: whose ops can be called
   // Of what must outlive the graph's own memory: names of files that passes say.
   dt_arena_t *keep;

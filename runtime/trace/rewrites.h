@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// The library's own patterns. They are in the lists of functions as those of users are, can be left
+// out by their names, and are tried in the same walk, behind those of users. Programs of patterns
+// have fixed attributes; these are found by functions instead, over convolutions of any stride and
+// chains of any length. rewrites.def lists them.
+#ifndef DT_RUNTIME_TRACE_REWRITES_H
+#define DT_RUNTIME_TRACE_REWRITES_H
+
+#include "runtime/trace/pattern.h"
+
+// What a row of rewrites.def stands for.
+typedef struct dt_rewrite_row_t {
+  dt_op_t roots[DT_PATTERN_MOST_ROOTS];   // DT_OP_NONE: no more
+  dt_op_t anchors[DT_PATTERN_MOST_ROOTS]; // one of these is in every place
+  uint32_t n_values;                      // that `find` puts into m->wild
+  dt_pattern_find_fn_t find;
+  dt_replacement_fn_t build;
+} dt_rewrite_row_t;
+
+#define REWRITE(id, point, exactness, looks_for, needs, exactly)                                   \
+  extern const dt_rewrite_row_t dt__rewrite_##id;
+#include "runtime/trace/rewrites.def"
+
+// `hooks` and the library's own patterns. Takes the caller's share of `hooks`, also on failure.
+dt_status_t dt__rewrites_add(dt_hooks_t *hooks, dt_hooks_t **out) DT_MUST_USE;
+
+// ---- For rows -----------------------------------------------------------------------------------
+// Made of constants and literals alone, by few nodes, whatever the call's sizes are.
+bool dt__rewrite_is_constant(const dt_match_t *m, uint32_t id);
+// Takes a node into the match, behind its operands. False: no memory.
+bool dt__rewrite_take(dt_match_t *m, uint32_t id);
+
+#endif // DT_RUNTIME_TRACE_REWRITES_H
