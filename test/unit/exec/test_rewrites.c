@@ -3,6 +3,7 @@
 // computes what the program says, and how often each was replaced, also where it must not be.
 #include "test/unit/exec/pattern_kit.h"
 
+#include <math.h>
 #include <string.h>
 
 #define CHANNELS 6
@@ -297,9 +298,119 @@ static void test_residual_block(void **state) {
   conv_end(&c[1]);
 }
 
+// ---- Padded products ----------------------------------------------------------------------------
+typedef struct padded_t {
+  const char *what;
+  int64_t m[2], k[2], k_of_b[2], n[2]; // in front and behind
+  int64_t cut[2];                      // elements that are left away in front, of rows and columns
+  double value;
+  bool used; // the product is a result, too
+  bool whole; // nothing is cut away
+  dt_dtype_t dtype;
+  uint64_t products, terms; // that are replaced
+} padded_t;
+
+static const padded_t padded_cases[] = {
+    {.what = "rows", .m = {0, 5}, .products = 1},
+    {.what = "rows in front", .m = {2, 1}, .cut = {2, 0}, .products = 1},
+    {.what = "columns", .n = {1, 3}, .cut = {0, 1}, .products = 1},
+    {.what = "rows and columns", .m = {0, 3}, .n = {2, 0}, .cut = {0, 2}, .products = 1},
+    {.what = "everything",
+     .m = {0, 3},
+     .k = {1, 2},
+     .k_of_b = {1, 2},
+     .n = {0, 4},
+     .products = 1},
+    {.what = "terms", .k = {0, 6}, .k_of_b = {0, 6}, .whole = true, .terms = 1},
+    {.what = "terms of padded rows",
+     .m = {1, 1},
+     .k = {2, 0},
+     .k_of_b = {2, 0},
+     .whole = true,
+     .terms = 1},
+    {.what = "halves", .m = {0, 3}, .k = {0, 2}, .k_of_b = {0, 2}, .dtype = DT_F16, .products = 1},
+    {.what = "integers", .m = {0, 3}, .n = {0, 2}, .dtype = DT_I32, .products = 1},
+    {.what = "rows of ones", .m = {0, 5}, .value = 1, .products = 1},
+    {.what = "terms of ones", .k = {0, 6}, .k_of_b = {0, 6}, .value = 1, .whole = true},
+    {.what = "terms on other sides", .k = {0, 2}, .k_of_b = {2, 0}, .whole = true},
+    {.what = "padded rows are kept", .m = {2, 1}, .cut = {1, 0}},
+    {.what = "the product is a result", .m = {0, 5}, .used = true},
+};
+
+static dt_value_t padded(dt_trace_t *t, dt_value_t x, const int64_t *rows, const int64_t *columns,
+                         double value) {
+  const dt_sym_t low[2] = {dt_sym_const(t, rows[0]), dt_sym_const(t, columns[0])};
+  const dt_sym_t high[2] = {dt_sym_const(t, rows[1]), dt_sym_const(t, columns[1])};
+  return dt_pad(t, x, low, high, value);
+}
+
+static dt_status_t padded_product(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
+                                  void *closure) {
+  const padded_t *c = closure;
+  dt_dtype_t dtype = c->dtype ? c->dtype : DT_F32;
+  dt_value_t a = padded(t, dt_cast(t, in[0], dtype), c->m, c->k, c->value);
+  dt_value_t b = padded(t, dt_cast(t, in[1], dtype), c->k_of_b, c->n, c->value);
+  dt_value_t y = dt_matmul(t, a, b), whole = y;
+  for (int32_t d = 0; d < 2 && !c->whole; d++)
+    y = dt_slice(t, y, d, dt_sym_const(t, c->cut[d]), dt_dim(t, in[d], d), 1);
+  out[0] = dt_cast(t, y, DT_F32);
+  out[1] = c->used ? whole : in[0];
+  return NULL;
+}
+
+// NaN and infinities, which must stay where they are.
+static void spoil(fixture_t *f, dt_tensor_t *x) {
+  static const float values[] = {INFINITY, NAN, -INFINITY, -0.0F};
+  for (int64_t k = 0; k < dt_tensor_count(x); k++)
+    if (rng_between(&f->rng, 0, 12) == 0)
+      ((float *)dt_tensor_data(x))[k] = values[k % 4];
+}
+
+static void test_padded_products(void **state) {
+  fixture_t *f = *state;
+  static const int64_t sizes[][3] = {{4, 7, 5}, {1, 1, 1}, {0, 3, 2}, {5, 0, 3}, {2, 9, 0}};
+  static const dt_dim_decl_t rows[] = {{.name = "m"}, {.name = "k"}},
+                             columns[] = {{.name = "k"}, {.name = "n"}};
+  const dt_input_decl_t inputs[] = {{.name = "a", .dtype = DT_F32, .rank = 2, .dims = rows},
+                                    {.name = "b", .dtype = DT_F32, .rank = 2, .dims = columns}};
+  for (size_t i = 0; i < sizeof padded_cases / sizeof padded_cases[0]; i++) {
+    padded_t c = padded_cases[i];
+    uint64_t products = count_of(f, "ductile.padded_product");
+    uint64_t terms = count_of(f, "ductile.padded_terms");
+    dt_function_t *with = make(f, padded_product, &c, 2, inputs, 2, NULL);
+    dt_function_t *evaluated = make(f, padded_product, &c, 2, inputs, 2, "");
+    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+      dt_tensor_t *in[2] = {tensor_f32(&f->rng, 2, SIZES(sizes[s][0], sizes[s][1])),
+                            tensor_f32(&f->rng, 2, SIZES(sizes[s][1], sizes[s][2]))};
+      dt_tensor_t *got[2] = {NULL, NULL}, *want[2] = {NULL, NULL};
+      if (c.dtype != DT_I32)
+        spoil(f, in[s % 2]);
+      expect_ok(dt_call(f->session, with, in, 2, got, 2, NULL));
+      expect_ok(dt_call(f->session, evaluated, in, 2, want, 2, NULL));
+      double most = c.dtype == DT_F16 ? 2e-2 : 2e-5;
+      expect_close(got[0], want[0], most, most, c.what);
+      expect_close(got[1], want[1], most, most, c.what);
+      release_tensors(got, 2);
+      release_tensors(want, 2);
+      release_tensors(in, 2);
+    }
+    products = count_of(f, "ductile.padded_product") - products;
+    terms = count_of(f, "ductile.padded_terms") - terms;
+    uint64_t variants = variants_of(with);
+    if (compiles() && (products != c.products * variants || terms != c.terms * variants))
+      fail_msg("%s: %llu products and %llu terms replaced in %llu variants, expected %llu, %llu",
+               c.what, (unsigned long long)products, (unsigned long long)terms,
+               (unsigned long long)variants, (unsigned long long)c.products,
+               (unsigned long long)c.terms);
+    dt_function_release(with);
+    dt_function_release(evaluated);
+  }
+}
+
 RUN_TESTS(TEST_WITH(test_chains, setup, fixture_close),
           TEST_WITH(test_choice, setup, fixture_close),
           TEST_WITH(test_updated_constants, setup, fixture_close),
           TEST_WITH(test_found_by_name, setup, fixture_close),
           TEST_WITH(test_explained, setup, fixture_close),
-          TEST_WITH(test_residual_block, setup, fixture_close))
+          TEST_WITH(test_residual_block, setup, fixture_close),
+          TEST_WITH(test_padded_products, setup, fixture_close))

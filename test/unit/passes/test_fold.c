@@ -123,6 +123,63 @@ static const case_t cases[] = {
      X "  return %1\n"},
     {"concat_one", X "  %2 = concat %1 {axes = [1]} : f32[s0, s1]\n  return %2\n",
      X "  return %1\n"},
+    {"pad_pad",
+     X "  %2 = pad %1 {syms = [1, 0, s0, 2], value = 1} : f32[s0 + 1, s0 + s1 + 2]\n"
+       "  %3 = pad %2 {syms = [1, 3, 0, 0], value = 1} : f32[s0 + 5, s0 + s1 + 2]\n  return %3\n",
+     X "  %2 = pad %1 {syms = [2, 3, s0, 2], value = 1} : f32[s0 + 5, s0 + s1 + 2]\n"
+       "  return %2\n"},
+    {"pad_pad", // by another value
+     F "  %2 = pad %1 {syms = [1, 0], value = 1} : f32[s0 + 1]\n"
+       "  %3 = pad %2 {syms = [1, 0], value = 0} : f32[s0 + 2]\n  return %3\n",
+     NULL},
+    {"slice_pad",
+     X "  %2 = pad %1 {syms = [0, 7, 0, s0], value = 0} : f32[s0 + 7, s0 + s1]\n"
+       "  %3 = slice %2 {syms = [0, s0, 0, s1], steps = [1, 1]} : f32[s0, s1]\n  return %3\n",
+     X "  return %1\n"},
+    {"slice_pad", // of a part of it
+     F "  %2 = pad %1 {syms = [3, 3], value = 0} : f32[s0 + 6]\n"
+       "  %3 = slice %2 {syms = [2, s0], steps = [1]} : f32[s0]\n  return %3\n",
+     NULL},
+    {"slice_concat",
+     X "  %2 = neg %1 : f32[s0, s1]\n"
+       "  %3 = concat %1, %2 {axes = [1]} : f32[s0, s1*2]\n"
+       "  %4 = slice %3 {syms = [0, s0, s1, s1], steps = [1, 1]} : f32[s0, s1]\n  return %4\n",
+     X "  %2 = neg %1 : f32[s0, s1]\n  return %2\n"},
+    {"slice_concat", // of both
+     F "  %2 = neg %1 : f32[s0]\n"
+       "  %3 = concat %1, %2 {axes = [0]} : f32[s0*2]\n"
+       "  %4 = slice %3 {syms = [1, s0], steps = [1]} : f32[s0]\n  return %4\n",
+     NULL},
+    {"concat_concat",
+     F "  %2 = neg %1 : f32[s0]\n"
+       "  %3 = concat %1, %2 {axes = [0]} : f32[s0*2]\n"
+       "  %4 = concat %2, %3, %3 {axes = [0]} : f32[s0*5]\n  return %4\n",
+     F "  %2 = neg %1 : f32[s0]\n"
+       "  %3 = concat %2, %1, %2, %1, %2 {axes = [0]} : f32[s0*5]\n  return %3\n"},
+    {"concat_concat", // along another axis
+     X "  %2 = concat %1, %1 {axes = [0]} : f32[s0*2, s1]\n"
+       "  %3 = concat %2, %2 {axes = [1]} : f32[s0*2, s1*2]\n  return %3\n",
+     NULL},
+    {"concat_slices",
+     "  %1 = input \"x\" f32[s0 + s1, 4] strides [4, 1] contiguous\n"
+     "  %2 = slice %1 {syms = [0, s0, 0, 4], steps = [1, 1]} : f32[s0, 4]\n"
+     "  %3 = slice %1 {syms = [s0, s1, 0, 4], steps = [1, 1]} : f32[s1, 4]\n"
+     "  %4 = concat %2, %3 {axes = [0]} : f32[s0 + s1, 4]\n  return %4\n",
+     "  %1 = input \"x\" f32[s0 + s1, 4] strides [4, 1] contiguous\n  return %1\n"},
+    {"concat_slices", // in another order
+     "  %1 = input \"x\" f32[s0 + s1, 4] strides [4, 1] contiguous\n"
+     "  %2 = slice %1 {syms = [0, s0, 0, 4], steps = [1, 1]} : f32[s0, 4]\n"
+     "  %3 = slice %1 {syms = [s0, s1, 0, 4], steps = [1, 1]} : f32[s1, 4]\n"
+     "  %4 = concat %3, %2 {axes = [0]} : f32[s0 + s1, 4]\n  return %4\n",
+     NULL},
+    {"concat_slices", // some of the parts
+     "  %1 = input \"x\" f32[12] strides [1] contiguous\n"
+     "  %2 = slice %1 {syms = [8, 2], steps = [-2]} : f32[2]\n"
+     "  %3 = slice %1 {syms = [4, 2], steps = [-2]} : f32[2]\n"
+     "  %4 = concat %1, %2, %3 {axes = [0]} : f32[16]\n  return %4\n",
+     "  %1 = input \"x\" f32[12] strides [1] contiguous\n"
+     "  %2 = slice %1 {syms = [8, 4], steps = [-2]} : f32[4]\n"
+     "  %3 = concat %1, %2 {axes = [0]} : f32[16]\n  return %3\n"},
     {"neg_neg", F "  %2 = neg %1 : f32[s0]\n  %3 = neg %2 : f32[s0]\n  return %3\n",
      F "  return %1\n"},
     {"not_not",

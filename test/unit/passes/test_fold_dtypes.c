@@ -253,10 +253,50 @@ static void case_pad_nothing(make_t *m) {
   }
 }
 
-static void case_concat_one(make_t *m) {
+static dt_node_id_t joined(make_t *m, uint32_t n, const dt_node_id_t *parts) {
   dt_attrs_t attrs = {0};
   attrs.n_axes = 1;
-  out(m, node(m, DT_OP_concat, 1, &m->x, &attrs));
+  return node(m, DT_OP_concat, n, parts, &attrs);
+}
+
+static void case_concat_one(make_t *m) { out(m, joined(m, 1, &m->x)); }
+
+// By one element in front and two behind.
+static dt_node_id_t padded(make_t *m, dt_node_id_t x, uint32_t value) {
+  dt_attrs_t attrs = {0};
+  attrs.n_syms = 2;
+  attrs.syms[0] = literal(&m->f, 1);
+  attrs.syms[1] = literal(&m->f, 2);
+  if (dt__dtype_is_float(m->dtype))
+    attrs.floats[0] = m->values[value].f;
+  else
+    attrs.ints[0] = m->values[value].i;
+  return node(m, DT_OP_pad, 1, &x, &attrs);
+}
+
+static void case_pad_pad(make_t *m) {
+  for (uint32_t k = 0; k < m->n_values; k++)
+    out(m, padded(m, padded(m, m->x, k), k));
+}
+static void case_slice_pad(make_t *m) {
+  for (uint32_t k = 0; k < m->n_values; k++)
+    out(m, sliced(m, padded(m, m->x, k), literal(&m->f, 2), literal(&m->f, 3), 1));
+}
+static void case_slice_concat(make_t *m) {
+  dt_node_id_t all = joined(m, 2, (dt_node_id_t[]){m->x, m->y});
+  out(m, sliced(m, all, m->n, m->n, 1));
+  out(m, sliced(m, all, literal(&m->f, 1), literal(&m->f, 3), 1));
+}
+static void case_concat_concat(make_t *m) {
+  dt_node_id_t both = joined(m, 2, (dt_node_id_t[]){m->x, m->y});
+  out(m, joined(m, 3, (dt_node_id_t[]){m->y, both, m->x}));
+}
+static void case_concat_slices(make_t *m) {
+  dt_sym_t zero = literal(&m->f, 0), two = literal(&m->f, 2);
+  dt_node_id_t parts[3] = {sliced(m, m->x, zero, two, 1),
+                           sliced(m, m->x, two, dt__sym_sub(m->f.env, m->n, two), 1), m->y};
+  out(m, joined(m, 2, parts));
+  out(m, joined(m, 3, parts));
 }
 
 static void case_neg_neg(make_t *m) { out(m, one(m, DT_OP_neg, one(m, DT_OP_neg, m->x))); }
