@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operands of matrix products. If the target has a template for a reduction of a product, the
 // product gets operands in the template's layout. A kernel of its own packs B into panels. It runs
-// once if B is constant, and it takes in B's producers as its prologue. If A is constant and B is
-// not, each tile packs B itself. A is copied only if its rows are not plain. The pass comes before
-// those that join kernels, so that they see packing and copying kernels like any other.
+// once if B is constant, and it takes in B's producers as its prologue. If A is made of constants
+// alone and B is not, each tile packs B itself. A is copied only if its rows are not plain. The
+// pass comes before those that join kernels, so that they see packing and copying kernels like any
+// other.
 #include "fuse/operands.h"
 
 #include "fuse/body.h"
@@ -301,17 +302,44 @@ static bool columns_move_together(dt_program_t *program, const dt_contraction_t 
   return true;
 }
 
-// Weights times what a call computes, as in convolutions: packing B for all tiles at once would
-// write and read more than it saves.
-static bool tiles_pack(dt_program_t *program, const dt_contraction_t *c) {
+// By buffer, [id - 1], of the first `n`: kernels that read nothing but constants made it.
+typedef struct fixed_t {
+  uint32_t n;
+  bool *made;
+} fixed_t;
+
+static dt_status_t find_fixed(dt_program_t *program, fixed_t *out) {
+  bool *constant = NULL;
+  DT_TRY(dt__find_constant(program, &constant));
+  out->n = program->buffers.len;
+  out->made = DT_ARENA_ARRAY(program->arena, bool, out->n + 1);
+  if (!out->made)
+    return DT_NO_MEMORY();
+  for (uint32_t k = 0; k < program->kernels.len; k++)
+    for (uint32_t s = 0; constant[k] && s < program->kernels.items[k].stages.len; s++) {
+      const dt_stage_t *stage = &program->kernels.items[k].stages.items[s];
+      for (uint32_t i = 0; i < stage->stores.len; i++)
+        out->made[stage->stores.items[i].buffer.id - 1] = true;
+    }
+  return NULL;
+}
+
+static bool is_fixed(const dt_program_t *program, const fixed_t *fixed, dt_buffer_id_t id) {
+  return dt__program_buffer(program, id)->kind == DT_BUFFER_CONSTANT ||
+         (id.id <= fixed->n && fixed->made[id.id - 1]);
+}
+
+// Weights, or what is made of weights alone, times what a call computes, as in convolutions:
+// packing B for all tiles at once would write and read more than it saves.
+static bool tiles_pack(dt_program_t *program, const fixed_t *fixed, const dt_contraction_t *c) {
   const dt_inst_t *a = &c->stage->insts.items[c->a], *b = &c->stage->insts.items[c->b];
-  return dt__program_buffer(program, a->buffer)->kind == DT_BUFFER_CONSTANT &&
+  return is_fixed(program, fixed, a->buffer) &&
          dt__program_buffer(program, b->buffer)->kind != DT_BUFFER_CONSTANT &&
          b->mask == DT_NO_INST && c->b == c->b_factor && columns_move_together(program, c);
 }
 
-static dt_status_t take(dt_program_t *program, dt_kernel_t *kernel, const dt_target_t *target,
-                        dt_kernel_t *before, uint32_t *n_before) {
+static dt_status_t take(dt_program_t *program, const fixed_t *fixed, dt_kernel_t *kernel,
+                        const dt_target_t *target, dt_kernel_t *before, uint32_t *n_before) {
   dt_contraction_t c;
   *n_before = 0;
   if (!dt__contraction_roles(program, kernel, &c))
@@ -329,7 +357,7 @@ static dt_status_t take(dt_program_t *program, dt_kernel_t *kernel, const dt_tar
     return NULL;
   }
   uint32_t rows = target->matmul_rows[row->tile], width = target->matmul_width[row->tile];
-  bool own = tiles_pack(program, &c);
+  bool own = tiles_pack(program, fixed, &c);
   if (!rows_are_plain(program, &c))
     DT_TRY(copy_rows(program, &c, &before[(*n_before)++]));
   if (!own)
@@ -357,10 +385,12 @@ dt_status_t dt__fuse_operands(dt_program_t *program, const dt_target_t *target) 
   if (dt__target_has_teams(target))
     return dt__operands_device(program, target);
   DT_VEC(dt_kernel_t) kernels = {0};
+  fixed_t fixed;
+  DT_TRY(find_fixed(program, &fixed));
   for (uint32_t k = 0; k < program->kernels.len; k++) {
     dt_kernel_t before[2];
     uint32_t n_before = 0;
-    DT_TRY(take(program, &program->kernels.items[k], target, before, &n_before));
+    DT_TRY(take(program, &fixed, &program->kernels.items[k], target, before, &n_before));
     for (uint32_t b = 0; b < n_before; b++)
       if (!DT_VEC_PUSH(program->arena, &kernels, before[b]))
         return DT_NO_MEMORY();

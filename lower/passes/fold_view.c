@@ -239,8 +239,7 @@ static bool goes_on(const dt_folding_t *f, const dt_node_t *a, const dt_node_t *
       return false;
   dt_symenv_t *env = env_of(f);
   dt_sym_t reach = dt__sym_mul(env, x->syms[2 * axis + 1], dt__sym_const(env, x->ints[axis]));
-  return reach.id &&
-         is_equal(f, dt__sym_add(env, x->syms[2 * axis], reach), y->syms[2 * axis]);
+  return reach.id && is_equal(f, dt__sym_add(env, x->syms[2 * axis], reach), y->syms[2 * axis]);
 }
 
 // Each run of slices that follow each other becomes one; the first run that there is.

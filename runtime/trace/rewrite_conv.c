@@ -144,10 +144,11 @@ static void do_step(dt_trace_t *t, dt_dtype_t dtype, const step_t *step, affine_
     a->shift = a->shift.id ? dt_div(t, a->shift, c) : a->shift;
     return;
   case DT_OP_sub:
-    if (step->swapped)
-      negate(t, dtype, a);
-    else
-      c = dt_neg(t, c);
+    if (!step->swapped) {
+      a->shift = a->shift.id ? dt_sub(t, a->shift, c) : dt_neg(t, c);
+      return;
+    }
+    negate(t, dtype, a);
     break;
   default:
     break;

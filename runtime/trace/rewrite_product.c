@@ -26,16 +26,44 @@ static bool is_zero(const dt_match_t *m, dt_sym_t e) {
   return dt__sym_known_eq(m->r->work.env, e, dt__sym_const(m->r->work.env, 0));
 }
 
+#define MOST_SLICES 8
+
+// Slices of slices of a product, in steps of 1.
+typedef struct slices_t {
+  uint32_t product, n;
+  uint32_t ids[MOST_SLICES];   // the last one first
+  dt_sym_t start[DT_MAX_RANK]; // in the product
+  const dt_sym_t *sizes;       // of the last one
+} slices_t;
+
+static bool read_slices(const dt_match_t *m, uint32_t root, slices_t *out) {
+  dt_symenv_t *env = m->r->work.env;
+  const dt_node_t *node = dt__match_node(m, root);
+  *out = (slices_t){.product = root, .sizes = node->sizes};
+  for (uint32_t d = 0; d < node->rank; d++)
+    out->start[d] = dt__sym_const(env, 0);
+  for (; node->op == DT_OP_slice && out->n < MOST_SLICES; node = dt__match_node(m, out->product)) {
+    for (uint32_t d = 0; d < node->rank; d++) {
+      out->start[d] = dt__sym_add(env, out->start[d], node->attrs->syms[2 * d]);
+      if (node->attrs->ints[d] != 1 || !out->start[d].id)
+        return false;
+    }
+    out->ids[out->n++] = out->product;
+    out->product = node->inputs[0].id;
+  }
+  return node->op == DT_OP_matmul;
+}
+
 // The padded dim of an operand that shows in the product.
 typedef struct cut_t {
   uint32_t dim; // of the operand
   dt_sym_t low; // elements in front
 } cut_t;
 
-// Whether what `slice` takes along the operand's own dim lies where nothing was padded.
-static bool find_cut(const dt_match_t *m, const dt_node_t *slice, const dt_node_t *product,
-                     uint32_t side, cut_t *out) {
+// Whether what slices take along the operand's own dim lies where nothing was padded.
+static bool find_cut(const dt_match_t *m, const slices_t *slices, uint32_t side, cut_t *out) {
   dt_symenv_t *env = m->r->work.env;
+  const dt_node_t *product = dt__match_node(m, slices->product);
   const dt_node_t *pad = dt__match_node(m, product->inputs[side].id);
   *out = (cut_t){0, DT_SYM_NONE_ID};
   if (pad->op != DT_OP_pad || pad->rank < 2)
@@ -47,11 +75,12 @@ static bool find_cut(const dt_match_t *m, const dt_node_t *slice, const dt_node_
     if (d != own && d != k &&
         !(is_zero(m, pad->attrs->syms[2 * d]) && is_zero(m, pad->attrs->syms[2 * d + 1])))
       return false;
-  dt_sym_t start = slice->attrs->syms[2 * shown], size = slice->attrs->syms[2 * shown + 1];
-  dt_sym_t end = dt__sym_add(env, start, size), last = dt__sym_add(env, low, x->sizes[own]);
-  if ((is_zero(m, low) && is_zero(m, high)) || slice->attrs->ints[shown] != 1 ||
-      !is_at_most(m, dt__sym_const(env, 0), low) || !is_at_most(m, dt__sym_const(env, 0), high) ||
-      !is_at_most(m, low, start) || !is_at_most(m, end, last))
+  dt_sym_t start = slices->start[shown];
+  dt_sym_t end = dt__sym_add(env, start, slices->sizes[shown]),
+           last = dt__sym_add(env, low, x->sizes[own]);
+  if ((is_zero(m, low) && is_zero(m, high)) || !is_at_most(m, dt__sym_const(env, 0), low) ||
+      !is_at_most(m, dt__sym_const(env, 0), high) || !is_at_most(m, low, start) ||
+      !is_at_most(m, end, last))
     return false;
   *out = (cut_t){own, low};
   return true;
@@ -96,24 +125,29 @@ static bool find_terms(dt_match_t *m, uint32_t root) {
 }
 
 static bool find_cuts(dt_match_t *m, uint32_t root) {
-  const dt_node_t *slice = dt__match_node(m, root);
-  const dt_node_t *product = dt__match_node(m, slice->inputs[0].id);
+  slices_t slices;
   cut_t cut;
-  if (product->op != DT_OP_matmul)
+  if (!read_slices(m, root, &slices))
     return false;
-  bool rows = find_cut(m, slice, product, 0, &cut), columns = find_cut(m, slice, product, 1, &cut);
+  bool rows = find_cut(m, &slices, 0, &cut), columns = find_cut(m, &slices, 1, &cut);
   if (!rows && !columns) {
-    dt__match_miss(m, 1, slice->inputs[0].id,
+    dt__match_miss(m, 1, slices.product,
                    "wanted rows or columns that were padded, and are cut away");
     return false;
   }
-  note_operands(m, product);
-  return dt__rewrite_take(m, slice->inputs[0].id) && dt__rewrite_take(m, root);
+  note_operands(m, dt__match_node(m, slices.product));
+  if (!dt__rewrite_take(m, slices.product))
+    return false;
+  while (slices.n-- > 0)
+    if (!dt__rewrite_take(m, slices.ids[slices.n]))
+      return false;
+  return true;
 }
 
 // ---- What is built ------------------------------------------------------------------------------
 // What an operand's padding is made of without that of some dims.
-static dt_value_t bare(dt_match_t *m, dt_trace_t *t, uint32_t id, uint32_t n, const uint32_t *dims) {
+static dt_value_t bare(dt_match_t *m, dt_trace_t *t, uint32_t id, uint32_t n,
+                       const uint32_t *dims) {
   const dt_node_t *pad = dt__match_node(m, id);
   dt_attrs_t attrs;
   memcpy(&attrs, pad->attrs, sizeof(attrs)); // as bytes: the padding takes part in comparisons
@@ -143,17 +177,23 @@ static dt_status_t build_terms(dt_match_t *m, dt_trace_t *t, const dt_value_t *i
 static dt_status_t build_cuts(dt_match_t *m, dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
                               void *closure) {
   dt_symenv_t *env = m->r->work.env;
-  dt_node_t slice = *dt__match_node(m, m->outputs[0]);
-  dt_node_t product = *dt__match_node(m, slice.inputs[0].id);
+  dt_node_t last = *dt__match_node(m, m->outputs[0]);
+  slices_t slices;
+  (void)closure;
+  if (!read_slices(m, m->outputs[0], &slices))
+    return DT_FAIL(DT_E_INTERNAL, "the slices of a padded product are gone");
+  dt_node_t product = *dt__match_node(m, slices.product);
   bool terms = has_terms(m, &product);
   dt_value_t operands[2] = {in[0], in[1]};
   dt_attrs_t attrs;
-  (void)closure;
-  memcpy(&attrs, slice.attrs, sizeof(attrs));
+  memcpy(&attrs, last.attrs, sizeof(attrs));
+  for (uint32_t d = 0; d < last.rank; d++)
+    attrs.syms[2 * d] = slices.start[d];
+  slices.sizes = last.sizes; // nodes move as others are added
   for (uint32_t side = 0; side < 2; side++) {
     cut_t cut;
     uint32_t shown = product.rank - 2 + side, dims[2], n = 0;
-    if (find_cut(m, &slice, &product, side, &cut)) {
+    if (find_cut(m, &slices, side, &cut)) {
       attrs.syms[2 * shown] = dt__sym_sub(env, attrs.syms[2 * shown], cut.low);
       dims[n++] = cut.dim;
     }

@@ -304,7 +304,7 @@ typedef struct padded_t {
   int64_t m[2], k[2], k_of_b[2], n[2]; // in front and behind
   int64_t cut[2];                      // elements that are left away in front, of rows and columns
   double value;
-  bool used; // the product is a result, too
+  bool used;  // the product is a result, too
   bool whole; // nothing is cut away
   dt_dtype_t dtype;
   uint64_t products, terms; // that are replaced
@@ -315,12 +315,7 @@ static const padded_t padded_cases[] = {
     {.what = "rows in front", .m = {2, 1}, .cut = {2, 0}, .products = 1},
     {.what = "columns", .n = {1, 3}, .cut = {0, 1}, .products = 1},
     {.what = "rows and columns", .m = {0, 3}, .n = {2, 0}, .cut = {0, 2}, .products = 1},
-    {.what = "everything",
-     .m = {0, 3},
-     .k = {1, 2},
-     .k_of_b = {1, 2},
-     .n = {0, 4},
-     .products = 1},
+    {.what = "everything", .m = {0, 3}, .k = {1, 2}, .k_of_b = {1, 2}, .n = {0, 4}, .products = 1},
     {.what = "terms", .k = {0, 6}, .k_of_b = {0, 6}, .whole = true, .terms = 1},
     {.what = "terms of padded rows",
      .m = {1, 1},

@@ -280,12 +280,12 @@ static void case_pad_pad(make_t *m) {
 }
 static void case_slice_pad(make_t *m) {
   for (uint32_t k = 0; k < m->n_values; k++)
-    out(m, sliced(m, padded(m, m->x, k), literal(&m->f, 2), literal(&m->f, 3), 1));
+    out(m, sliced(m, padded(m, m->x, k), literal(&m->f, 1), m->n, 1));
 }
 static void case_slice_concat(make_t *m) {
   dt_node_id_t all = joined(m, 2, (dt_node_id_t[]){m->x, m->y});
   out(m, sliced(m, all, m->n, m->n, 1));
-  out(m, sliced(m, all, literal(&m->f, 1), literal(&m->f, 3), 1));
+  out(m, sliced(m, all, literal(&m->f, 1), dt__sym_sub(m->f.env, m->n, literal(&m->f, 1)), 1));
 }
 static void case_concat_concat(make_t *m) {
   dt_node_id_t both = joined(m, 2, (dt_node_id_t[]){m->x, m->y});
