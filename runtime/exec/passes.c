@@ -99,10 +99,10 @@ static dt_status_t find_pattern(dt_runtime_t *runtime, const char *name, dt_patt
     return DT_FAIL(DT_E_ARGUMENT, "%s: NULL", !runtime ? "runtime" : !name ? "name" : "out");
   if (dt__forked())
     return DT_FAIL(DT_E_FORKED, "in a child after fork");
-  dt__mutex_lock(&runtime->turn->mutex);
-  dt_pattern_t *pattern = dt__hooks_pattern(runtime->hooks, name);
+  dt_hooks_t *hooks = dt__hooks_share(runtime->turn, &runtime->hooks);
+  dt_pattern_t *pattern = dt__hooks_pattern(hooks, name);
   *out = pattern ? dt__pattern_retain(pattern) : NULL;
-  dt__mutex_unlock(&runtime->turn->mutex);
+  dt__hooks_release(hooks);
   return *out ? NULL : DT_FAIL(DT_E_ARGUMENT, "name: the runtime has no pattern \"%.64s\"", name);
 }
 
