@@ -34,6 +34,11 @@ extern "C" {
 #define DT_OP_MAX_INPUTS 64
 #define DT_OP_MAX_RESULTS 8
 #define DT_OP_MAX_NUMBERS 8 // that one call of an op reads from data
+// The most attributes of a call, values of a list, and bytes of a text (identities, too). What is
+// within them can be written as a graph's text and read back.
+#define DT_OP_MAX_ATTRS 64
+#define DT_OP_MAX_VALUES 65536
+#define DT_OP_MAX_TEXT 4095
 
 // ---- Attributes ---------------------------------------------------------------------------------
 
@@ -175,8 +180,8 @@ typedef struct dt_op_options_t {
 } dt_op_options_t;
 
 // Adds an op, for functions that are made from then on. DT_E_ARGUMENT (what is required is missing,
-// a name that is taken or has other characters, numbers without a function), DT_E_NO_MEMORY:
-// closure_free is not called. [any]
+// a name that is taken or has other characters, numbers without a function), DT_E_LIMIT,
+// DT_E_NO_MEMORY: closure_free is not called. [any]
 DT_API dt_status_t dt_op_register(dt_runtime_t *runtime,
                                   const dt_op_options_t *options) DT_MUST_USE;
 // Whether functions that are made now can call an op of this name. False for a NULL. [any]
@@ -191,7 +196,8 @@ DT_API dt_status_t dt_op_remove(dt_runtime_t *runtime, const char *name) DT_MUST
 
 // Calls the op `name` of the function's runtime: results[k] for each k below n_results, which infer
 // must have set; further results are dropped. A failure is the trace's, and names the op:
-// DT_E_UNSUPPORTED where there is no such op, or none for the session's device.
+// DT_E_UNSUPPORTED where there is no such op, or none for the session's device, and in a pattern's
+// program (pattern.h); DT_E_LIMIT for attributes beyond DT_OP_MAX_*.
 // [external by trace]
 DT_API void dt_op_call(dt_trace_t *trace, const char *name, uint32_t n_inputs,
                        const dt_value_t *inputs, uint32_t n_attrs, const dt_op_attr_t *attrs,

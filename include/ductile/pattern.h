@@ -88,8 +88,8 @@ typedef struct dt_pattern_options_t {
 // and dtype that its wildcards may have, but for broadcasts. It has at most 256 nodes. Each output
 // is made of wildcards, and outputs have nodes or wildcards in common. `check` may be NULL. On
 // failure *out is NULL and closure_free is not called: DT_E_ARGUMENT, DT_E_LIMIT, DT_E_NO_MEMORY,
-// DT_E_UNSUPPORTED (checks, constants, updates, branches, loops, numbers from data), or what the
-// program failed with. [any]
+// DT_E_UNSUPPORTED (checks, constants, updates, branches, loops, numbers from data, calls of users'
+// ops), or what the program failed with. [any]
 DT_API dt_status_t dt_pattern_create(dt_program_fn_t pattern, dt_replacement_fn_t replacement,
                                      dt_match_check_fn_t check, void *closure,
                                      const dt_pattern_options_t *options,

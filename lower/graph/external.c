@@ -53,6 +53,9 @@ static dt_status_t check(const dt_op_options_t *options) {
                    "%d in all",
                    name ? "\"" : "", name ? name : "NULL", name ? "\"" : "", MOST_NAME);
   DT_TRY(check_functions(options));
+  if (options->identity && strlen(options->identity) > DT_OP_MAX_TEXT)
+    return DT_FAIL(DT_E_LIMIT, "identity: %zu bytes, with the library's; the most is %d",
+                   strlen(options->identity), DT_OP_MAX_TEXT);
   if (options->most_inputs && options->least_inputs > options->most_inputs)
     return DT_FAIL(DT_E_ARGUMENT, "least_inputs: %u, more than most_inputs, %u",
                    options->least_inputs, options->most_inputs);

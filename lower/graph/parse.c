@@ -409,8 +409,8 @@ static dt_status_t parse_bodies(parser_t *p, dt_op_t op, dt_graph_control_t *out
 }
 
 // ---- Calls of users' ops ------------------------------------------------------------------------
-#define MAX_ATTRS 64u     // of one call
-#define MAX_VALUES 65536u // of one attribute
+// What a call may have (op.h) can be read.
+_Static_assert(MAX_NAME == DT_OP_MAX_TEXT + 1, "texts of calls are names");
 
 static dt_status_t f64_item(parser_t *p, void *items, uint32_t k) {
   return dt__scan_f64(p->scan, (double *)items + k);
@@ -425,8 +425,8 @@ static dt_status_t parse_values(parser_t *p, item_fn_t item, uint32_t *out_n, vo
   while (!dt__scan_peek(p->scan, "]")) {
     if (*out_n > 0)
       DT_TRY(dt__scan_expect(p->scan, ","));
-    if (*out_n == MAX_VALUES)
-      return dt__scan_fail(p->scan, "more than %u entries", MAX_VALUES);
+    if (*out_n == DT_OP_MAX_VALUES)
+      return dt__scan_fail(p->scan, "more than %d entries", DT_OP_MAX_VALUES);
     if (!dt__arena_grow(p->graph->arena, &items, &cap, *out_n + 1, sizeof(int64_t)))
       return DT_NO_MEMORY();
     DT_TRY(item(p, items, *out_n));
@@ -478,7 +478,7 @@ static dt_status_t parse_attr(parser_t *p, dt_op_attr_t *attr) {
 }
 
 static dt_status_t parse_call_attrs(parser_t *p, dt_graph_external_t *external) {
-  dt_op_attr_t *attrs = DT_ARENA_ARRAY(p->graph->arena, dt_op_attr_t, MAX_ATTRS);
+  dt_op_attr_t *attrs = DT_ARENA_ARRAY(p->graph->arena, dt_op_attr_t, DT_OP_MAX_ATTRS);
   if (!attrs)
     return DT_NO_MEMORY();
   external->attrs = attrs;
@@ -486,8 +486,8 @@ static dt_status_t parse_call_attrs(parser_t *p, dt_graph_external_t *external) 
   while (!dt__scan_accept(p->scan, "}")) {
     if (external->n_attrs)
       DT_TRY(dt__scan_expect(p->scan, ","));
-    if (external->n_attrs == MAX_ATTRS)
-      return dt__scan_fail(p->scan, "more than %u attributes", MAX_ATTRS);
+    if (external->n_attrs == DT_OP_MAX_ATTRS)
+      return dt__scan_fail(p->scan, "more than %d attributes", DT_OP_MAX_ATTRS);
     DT_TRY(parse_attr(p, &attrs[external->n_attrs++]));
   }
   return NULL;

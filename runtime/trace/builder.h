@@ -69,6 +69,7 @@ struct dt_trace {
   bool lost_cond;     // an assumption could not be recorded: no memory
   DT_VEC(dt_value_t) constant_values;  // by index in traced->constants
   DT_VEC(dt_trace_item_t) items;       // in the order they were read
+  struct dt_trace_reads_t *reads;      // what users' ops read (op_numbers.c); NULL: nothing
   DT_VEC(dt_trace_version_t) versions; // of updated inputs, in order
   DT_VEC(dt_trace_body_t) bodies;      // that have ended
   DT_VEC(dt_trace_lift_t) lifts;       // constants made in them
@@ -80,6 +81,7 @@ struct dt_trace {
                            const dt_value_t *inputs, void *closure);
   void *interposer_closure;
   bool interposing;
+  bool no_calls; // of users' ops: a pattern's program is traced
 };
 
 // outputs.c. What the program gave for its results, in the orders that are asked for.
@@ -153,6 +155,10 @@ dt_value_t dt__trace_expand(dt_trace_t *trace, dt_value_t x, uint32_t rank, cons
 // `size` elements of x along `axis`, from `start` on, `step` apart.
 dt_value_t dt__trace_slice(dt_trace_t *trace, dt_value_t x, uint32_t axis, dt_sym_t start,
                            dt_sym_t size, int64_t step);
+// Whether numbers may be bound here; false fails the trace, in a body.
+bool dt__trace_may_bind(dt_trace_t *trace);
+// `number` is bound to `scalar`: kept where it is one that a user's op reads. (op_numbers.c)
+void dt__op_note_number(dt_trace_t *trace, dt_value_t scalar, dt_sym_t number);
 // A new symbol, in `range`, for the one element of x.
 dt_sym_t dt__trace_bind(dt_trace_t *trace, dt_value_t x, dt_range_t range);
 // The number that x's one element is: known without reading it, or a symbol that is one however

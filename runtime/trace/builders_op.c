@@ -28,7 +28,7 @@ const dt_op_attr_t *dt_op_call_attr(const dt_op_call_t *call, const char *name,
 }
 
 // ---- What infer says ----------------------------------------------------------------------------
-static bool begin(dt_op_call_t *call, const char *what) {
+bool dt__op_inferring(dt_op_call_t *call, const char *what) {
   if (!call || call->trace->status)
     return false;
   call->trace->origin = call->origin; // not what infer asked last
@@ -40,7 +40,7 @@ static bool begin(dt_op_call_t *call, const char *what) {
 
 void dt_op_set_result(dt_op_call_t *call, uint32_t index, dt_dtype_t dtype, uint32_t rank,
                       const dt_sym_t *sizes) {
-  if (!begin(call, "dt_op_set_result"))
+  if (!dt__op_inferring(call, "dt_op_set_result"))
     return;
   dt_trace_t *trace = call->trace;
   const char *name = call->external.name;
@@ -70,7 +70,7 @@ void dt_op_set_result(dt_op_call_t *call, uint32_t index, dt_dtype_t dtype, uint
 
 void dt_op_set_result_like(dt_op_call_t *call, uint32_t index, dt_value_t like, dt_dtype_t dtype) {
   dt_sym_t sizes[DT_MAX_RANK];
-  if (!begin(call, "dt_op_set_result_like"))
+  if (!dt__op_inferring(call, "dt_op_set_result_like"))
     return;
   dt_trace_t *trace = call->trace;
   const dt_node_t *node = dt__trace_node(trace, like, "like");
@@ -84,117 +84,9 @@ void dt_op_set_result_like(dt_op_call_t *call, uint32_t index, dt_value_t like, 
 }
 
 void dt_op_set_items(dt_op_call_t *call, dt_sym_t items) {
-  if (begin(call, "dt_op_set_items") && dt__trace_sym(call->trace, &items, "the number of items"))
+  if (dt__op_inferring(call, "dt_op_set_items") &&
+      dt__trace_sym(call->trace, &items, "the number of items"))
     call->external.items = items;
-}
-
-// ---- Numbers from data --------------------------------------------------------------------------
-static bool node_ids(const dt_op_call_t *call, dt_node_id_t *out) {
-  for (uint32_t k = 0; k < call->n_inputs; k++) {
-    if (!dt__trace_node(call->trace, call->inputs[k], "an input"))
-      return false;
-    out[k] = (dt_node_id_t){dt__trace_current(call->trace, call->inputs[k]).id};
-  }
-  return true;
-}
-
-static bool same_attr(const dt_op_attr_t *a, const dt_op_attr_t *b) {
-  if (a->kind != b->kind || a->n != b->n || strcmp(a->name, b->name) != 0)
-    return false;
-  switch (a->kind) {
-  case DT_OP_ATTR_INT:
-    return a->i == b->i;
-  case DT_OP_ATTR_FLOAT:
-    return memcmp(&a->f, &b->f, sizeof(a->f)) == 0;
-  case DT_OP_ATTR_TEXT:
-    return strcmp(a->text, b->text) == 0;
-  case DT_OP_ATTR_INTS:
-    return !a->n || memcmp(a->ints, b->ints, a->n * sizeof(*a->ints)) == 0;
-  case DT_OP_ATTR_FLOATS:
-    return !a->n || memcmp(a->floats, b->floats, a->n * sizeof(*a->floats)) == 0;
-  }
-  return false;
-}
-
-// The node reads the numbers of just this call.
-static bool reads_numbers_of(const dt_op_call_t *call, const dt_node_t *node,
-                             const dt_node_id_t *inputs) {
-  if (node->op != DT_OP_external || node->n_inputs != call->n_inputs)
-    return false;
-  const dt_graph_external_t *other = dt__graph_external(call->trace->graph, node);
-  bool same = other->part == DT_EXTERNAL_NUMBERS && other->def == call->def &&
-              other->n_attrs == call->external.n_attrs;
-  for (uint32_t k = 0; same && k < call->n_inputs; k++)
-    same = node->inputs[k].id == inputs[k].id;
-  for (uint32_t k = 0; same && k < other->n_attrs; k++)
-    same = same_attr(&other->attrs[k], &call->external.attrs[k]);
-  return same;
-}
-
-// The node that reads all numbers of the call: one, however often the op is called on its inputs.
-static void read_numbers(dt_op_call_t *call) {
-  dt_symenv_t *env = call->trace->env;
-  const dt_graph_t *graph = call->trace->graph;
-  dt_node_id_t inputs[DT_OP_MAX_INPUTS];
-  if (!node_ids(call, inputs))
-    return;
-  for (uint32_t id = 1; id <= graph->nodes.len && graph->externals.len; id++) {
-    if (!reads_numbers_of(call, dt__graph_node(graph, (dt_node_id_t){id}), inputs))
-      continue;
-    call->numbers = dt__trace_value(call->trace, (dt_node_id_t){id});
-    return;
-  }
-  dt_external_result_t result = {.dtype = DT_I64, .rank = 1};
-  result.sizes[0] = dt__sym_const(env, call->def->options.n_numbers);
-  dt_graph_external_t numbers = call->external;
-  numbers.part = DT_EXTERNAL_NUMBERS;
-  numbers.n_results = 1;
-  numbers.results = &result;
-  numbers.items = dt__sym_const(env, 1);
-  call->numbers = dt__trace_add_external(call->trace, &numbers, call->inputs, call->n_inputs);
-}
-
-// The node is element `index` of the numbers.
-static bool is_element(const dt_op_call_t *call, const dt_node_t *node, uint32_t index) {
-  const dt_graph_t *graph = call->trace->graph;
-  int64_t start = -1;
-  if (node->op == DT_OP_reshape)
-    node = dt__graph_node(graph, node->inputs[0]);
-  return node->op == DT_OP_slice && node->inputs[0].id == call->numbers.id &&
-         dt__sym_is_const(graph->env, node->attrs->syms[0], &start) && start == index;
-}
-
-static dt_sym_t read_number(const dt_op_call_t *call, uint32_t index, int64_t most) {
-  dt_trace_t *trace = call->trace;
-  const dt_graph_t *graph = trace->graph;
-  for (uint32_t id = call->numbers.id + 1; id <= graph->nodes.len; id++) {
-    const dt_node_t *node = dt__graph_node(graph, (dt_node_id_t){id});
-    if (node->op == DT_OP_item && is_element(call, dt__graph_node(graph, node->inputs[0]), index))
-      return node->attrs->syms[0];
-  }
-  dt_value_t one = dt__trace_slice(trace, call->numbers, 0, dt__sym_const(trace->env, index),
-                                   dt__sym_const(trace->env, 1), 1);
-  return trace->status ? DT_SYM_NONE_ID : dt__trace_bind(trace, one, (dt_range_t){0, most});
-}
-
-dt_sym_t dt_op_number(dt_op_call_t *call, uint32_t index, int64_t most) {
-  if (!begin(call, "dt_op_number"))
-    return DT_SYM_NONE_ID;
-  dt_trace_t *trace = call->trace;
-  const char *name = call->external.name;
-  if (index >= call->def->options.n_numbers || most < 0 || most >= DT_SIZE_LIMIT)
-    DT_TRACE_FAIL(trace, DT_E_ARGUMENT, "%s: number %u of %u, of at most %lld", name, index,
-                  call->def->options.n_numbers, (long long)most);
-  else if (trace->pass)
-    DT_TRACE_FAIL(trace, DT_E_STATE, "%s: a pass reads no numbers from data", name);
-  else if (dt__place_device(trace->request->place) != DT_CPU ||
-           !dt__op_has_kernel(call->def, DT_CPU))
-    DT_TRACE_FAIL(trace, DT_E_UNSUPPORTED, "%s: its numbers are read by the CPU alone", name);
-  if (!trace->status && !call->numbers.id)
-    read_numbers(call);
-  if (!trace->status && !call->number[index].id)
-    call->number[index] = read_number(call, index, most);
-  return trace->status ? DT_SYM_NONE_ID : dt__trace_told(trace, call->number[index]);
 }
 
 // ---- Attributes ---------------------------------------------------------------------------------
@@ -213,9 +105,22 @@ static bool attr_is_whole(const dt_op_attr_t *attr) {
   return false;
 }
 
+// What a graph's text can say of it.
+static void check_attr_limits(dt_trace_t *trace, const char *op, const dt_op_attr_t *attr) {
+  bool list = attr->kind == DT_OP_ATTR_INTS || attr->kind == DT_OP_ATTR_FLOATS;
+  if (list && attr->n > DT_OP_MAX_VALUES)
+    DT_TRACE_FAIL(trace, DT_E_LIMIT, "%s: attribute %s has %u values; the most is %d", op,
+                  attr->name, attr->n, DT_OP_MAX_VALUES);
+  else if (attr->kind == DT_OP_ATTR_TEXT && strlen(attr->text) > DT_OP_MAX_TEXT)
+    DT_TRACE_FAIL(trace, DT_E_LIMIT, "%s: attribute %s is a text of %zu bytes; the most is %d", op,
+                  attr->name, strlen(attr->text), DT_OP_MAX_TEXT);
+}
+
 static bool check_attrs(dt_trace_t *trace, const char *op, uint32_t n, const dt_op_attr_t *attrs) {
   if (n && !attrs)
     DT_TRACE_FAIL(trace, DT_E_ARGUMENT, "%s: attrs: NULL; expected %u", op, n);
+  else if (n > DT_OP_MAX_ATTRS)
+    DT_TRACE_FAIL(trace, DT_E_LIMIT, "%s: %u attributes; the most is %d", op, n, DT_OP_MAX_ATTRS);
   for (uint32_t k = 0; k < n && !trace->status; k++) {
     const char *name = attrs[k].name ? attrs[k].name : "NULL";
     if (!dt__attr_name_is_valid(attrs[k].name))
@@ -223,6 +128,8 @@ static bool check_attrs(dt_trace_t *trace, const char *op, uint32_t n, const dt_
                     "%s: attribute %u is named %.64s; expected letters, digits and _", op, k, name);
     else if (!attr_is_whole(&attrs[k]))
       DT_TRACE_FAIL(trace, DT_E_ARGUMENT, "%s: attribute %s has no kind, or no value", op, name);
+    else
+      check_attr_limits(trace, op, &attrs[k]);
     for (uint32_t i = 0; i < k && !trace->status; i++)
       if (strcmp(attrs[i].name, name) == 0)
         DT_TRACE_FAIL(trace, DT_E_ARGUMENT, "%s: attribute %s is given twice", op, name);
@@ -251,7 +158,7 @@ static bool check_inputs(dt_op_call_t *call) {
                   call->n_inputs, op->least_inputs, op->most_inputs);
   else if (!call->inputs)
     DT_TRACE_FAIL(trace, DT_E_ARGUMENT, "%s: inputs: NULL; expected %u", op->name, call->n_inputs);
-  return !trace->status && node_ids(call, ids);
+  return !trace->status && dt__op_node_ids(call, ids);
 }
 
 static void infer(dt_op_call_t *call) {
@@ -305,7 +212,12 @@ static bool begin_call(dt_trace_t *trace, const char *name, uint32_t n_inputs,
     return false;
   if (!name)
     DT_TRACE_FAIL(trace, DT_E_ARGUMENT, "name: NULL");
-  *out = (dt_op_call_t){.trace = trace, .def = name ? find(trace, name) : NULL};
+  else if (trace->no_calls)
+    DT_TRACE_FAIL(trace, DT_E_UNSUPPORTED,
+                  "%.128s: a pattern's program calls no ops of users; let a wildcard stand for its "
+                  "result",
+                  name);
+  *out = (dt_op_call_t){.trace = trace, .def = trace->status ? NULL : find(trace, name)};
   if (trace->status || !check_attrs(trace, name, n_attrs, attrs))
     return false;
   trace->origin.op = out->def->options.name;
@@ -330,7 +242,7 @@ dt_value_t dt__op_numbers(dt_trace_t *trace, const char *name, uint32_t n_inputs
   if (!call.def->options.n_numbers)
     DT_TRACE_FAIL(trace, DT_E_ARGUMENT, "%s: the op reads no numbers", name);
   else
-    read_numbers(&call);
+    dt__op_read_numbers(&call);
   return trace->status ? none_value : call.numbers;
 }
 
@@ -344,29 +256,32 @@ static bool enter(dt_trace_t *trace, const char *name) {
   return !trace->status;
 }
 
+static void call_op(dt_op_call_t *call, uint32_t n_results, dt_value_t *made) {
+  dt_trace_t *trace = call->trace;
+  const char *name = call->external.name;
+  if (!enter(trace, name))
+    return;
+  trace->n_calls++;
+  infer(call);
+  if (!trace->status && n_results > call->external.n_results)
+    DT_TRACE_FAIL(trace, DT_E_ARGUMENT, "%s: %u results are asked for; it has %u", name, n_results,
+                  call->external.n_results);
+  if (!trace->status)
+    make(call, made);
+  trace->n_calls--;
+}
+
+// `results` may be `inputs`.
 void dt_op_call(dt_trace_t *trace, const char *name, uint32_t n_inputs, const dt_value_t *inputs,
                 uint32_t n_attrs, const dt_op_attr_t *attrs, uint32_t n_results,
                 dt_value_t *results) {
   dt_value_t made[DT_OP_MAX_RESULTS] = {{0}};
   dt_op_call_t call;
-  for (uint32_t k = 0; results && k < n_results; k++)
-    results[k] = none_value;
-  if (!begin_call(trace, name, n_inputs, inputs, n_attrs, attrs, &call))
-    return;
-  if (n_results && !results) {
+  bool begun = begin_call(trace, name, n_inputs, inputs, n_attrs, attrs, &call);
+  if (begun && n_results && !results)
     DT_TRACE_FAIL(trace, DT_E_ARGUMENT, "%s: results: NULL", name);
-    return;
-  }
-  if (!enter(trace, name))
-    return;
-  trace->n_calls++;
-  infer(&call);
-  if (!trace->status && n_results > call.external.n_results)
-    DT_TRACE_FAIL(trace, DT_E_ARGUMENT, "%s: %u results are asked for; it has %u", name, n_results,
-                  call.external.n_results);
-  if (!trace->status)
-    make(&call, made);
-  trace->n_calls--;
-  for (uint32_t k = 0; k < n_results && !trace->status; k++)
-    results[k] = made[k];
+  else if (begun)
+    call_op(&call, n_results, made);
+  for (uint32_t k = 0; results && k < n_results; k++)
+    results[k] = begun && !trace->status ? made[k] : none_value;
 }

@@ -180,15 +180,19 @@ static dt_sym_t known_number(const dt_trace_t *trace, const element_t *e) {
   return DT_SYM_NONE_ID;
 }
 
-dt_sym_t dt__trace_bind(dt_trace_t *trace, dt_value_t x, dt_range_t range) {
-  char name[160];
-  if (trace->n_open) {
+bool dt__trace_may_bind(dt_trace_t *trace) {
+  if (trace->n_open)
     DT_TRACE_FAIL(
         trace, DT_E_STATE,
         "a body of cond, switch or while reads no number from data: read it before, or select "
         "with where");
+  return trace->status == NULL;
+}
+
+dt_sym_t dt__trace_bind(dt_trace_t *trace, dt_value_t x, dt_range_t range) {
+  char name[160];
+  if (!dt__trace_may_bind(trace))
     return DT_SYM_NONE_ID;
-  }
   dt_value_t scalar = dt__trace_reshape(trace, x, 0, NULL);
   if (trace->status)
     return DT_SYM_NONE_ID;
@@ -199,7 +203,10 @@ dt_sym_t dt__trace_bind(dt_trace_t *trace, dt_value_t x, dt_range_t range) {
   attrs.n_syms = 1;
   attrs.syms[0] =
       dt__trace_made(trace, dt__sym_new(trace->env, DT_SYMBOL_UNBACKED, range, NULL, name));
-  return dt__trace_add(trace, DT_OP_item, &scalar, 1, &attrs).id ? attrs.syms[0] : DT_SYM_NONE_ID;
+  if (!dt__trace_add(trace, DT_OP_item, &scalar, 1, &attrs).id)
+    return DT_SYM_NONE_ID;
+  dt__op_note_number(trace, scalar, attrs.syms[0]);
+  return attrs.syms[0];
 }
 
 static dt_sym_t read_before(const dt_trace_t *trace, const element_t *e) {

@@ -20,6 +20,12 @@ struct dt_op_call {
   dt_sym_t number[DT_OP_MAX_NUMBERS];
 };
 
+// Whether infer runs, and may go on; false with the trace failed.
+bool dt__op_inferring(dt_op_call_t *call, const char *what);
+// The nodes that the inputs are now; false fails the trace.
+bool dt__op_node_ids(const dt_op_call_t *call, dt_node_id_t *out);
+// Sets call->numbers. (op_numbers.c)
+void dt__op_read_numbers(dt_op_call_t *call);
 // What reads the numbers of a call, made where it is not there yet; none fails the trace.
 dt_value_t dt__op_numbers(dt_trace_t *trace, const char *name, uint32_t n_inputs,
                           const dt_value_t *inputs, uint32_t n_attrs, const dt_op_attr_t *attrs);

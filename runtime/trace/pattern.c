@@ -175,7 +175,8 @@ static dt_status_t trace_sample(const dt_pattern_t *pattern, dt_dtype_t dtype, u
                                       .closure = pattern->closure,
                                       .n_inputs = pattern->n_wildcards,
                                       .n_outputs = pattern->n_outputs,
-                                      .inputs = inputs};
+                                      .inputs = inputs,
+                                      .no_calls = true};
   return dt__trace_run(&request, out);
 }
 

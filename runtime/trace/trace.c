@@ -122,7 +122,8 @@ static dt_status_t capture(dt_traced_t *traced, const dt_trace_request_t *reques
                       .request = request,
                       .traced = traced,
                       .graph = traced->graph,
-                      .env = traced->env};
+                      .env = traced->env,
+                      .no_calls = request->no_calls};
   DT_TRY(dt__trace_declare(&trace, request, in));
   if (request->spread)
     DT_TRY(dt__trace_gather(&trace, in, given));

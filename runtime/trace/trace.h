@@ -82,6 +82,7 @@ typedef struct dt_trace_request_t {
   const dt_trace_policy_t *policy; // NULL: everything is a symbol
   struct dt_watch_t *watch;        // what it may take, and who may stop it; NULL: no limits
   struct dt_hooks_t *hooks;        // passes of users; NULL: none
+  bool no_calls;                   // of users' ops are made: it is a pattern's program
 } dt_trace_request_t;
 
 // Checks the declarations themselves: DT_E_ARGUMENT, DT_E_DTYPE or DT_E_LIMIT naming the argument

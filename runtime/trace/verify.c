@@ -231,9 +231,9 @@ static bool run_program(const verify_t *v, dt_value_t *out) {
   dt_value_t in[DT_PATTERN_MOST_WILDCARDS];
   for (uint32_t w = 0; w < m->pattern->n_wildcards; w++)
     in[w] = dt__trace_value(trace, (dt_node_id_t){m->wild[w]});
-  m->r->held = true;
+  m->r->held = trace->no_calls = true;
   dt_status_t returned = m->pattern->program(trace, in, out, m->pattern->closure);
-  m->r->held = false;
+  m->r->held = trace->no_calls = false;
   const char *why = dt__match_failure(m, returned);
   if (why[0]) {
     dt__match_miss(m, DT_NEAR_TRACED, m->outputs[0], "the pattern on its values: %s", why);

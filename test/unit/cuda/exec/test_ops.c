@@ -3,6 +3,7 @@
 // sizes that change; decompositions where there is none; and what is refused.
 #include "test/support/subjects.h"
 
+#include "ductile/ir.h"
 #include "ductile/op.h"
 #include "ductile/pass.h"
 
@@ -210,6 +211,40 @@ static void test_refusals(void **state) {
   expect_refused(options, DT_E_COMPILE, "test.twice: ");
 }
 
+// The text of a graph that the CPU ran, at a device: its numbers are read nowhere else.
+static void test_numbers_in_a_text_are_refused(void **state) {
+  dt_op_options_t op = twice_op();
+  char *ir = NULL;
+  (void)state;
+  op.infer = infer_by_number;
+  op.n_numbers = 1;
+  op.numbers = one_number;
+  for (int kind = DT_CPU; kind <= (int)DT_CUDA; kind++) {
+    fixture_t f = fixture_on((dt_device_t)kind, 2);
+    dt_function_options_t about = options_of(1, one_vector);
+    dt_function_options_t text = {.struct_size = sizeof(text), .name = "text"};
+    dt_function_t *function = NULL;
+    dt_tensor_t *x = tensor_full(1, 1, SIZES(1)), *out = NULL;
+    expect_ok(dt_op_register(f.runtime, &op));
+    if (kind == (int)DT_CPU) {
+      function = function_of(&f, program, NULL, &about);
+      expect_ok(dt_call(f.session, function, &x, 1, &out, 1, NULL));
+      expect_ok(dt_function_graph(function, &x, 1, &ir));
+    } else {
+      dt_tensor_t *there = tensor_upload(f.session, x);
+      expect_ok(
+          dt_function_create_from_ir(f.runtime, ir, strlen(ir), "text.dtt", &text, &function));
+      expect_told(dt_call(f.session, function, &there, 1, &out, 1, NULL), DT_E_UNSUPPORTED,
+                  "test.twice: its numbers are read by the CPU alone");
+      RELEASE(there);
+    }
+    RELEASE(x, out);
+    dt_function_release(function);
+    fixture_end(&f);
+  }
+  dt_text_free(ir);
+}
+
 static void test_registrations_that_are_refused(void **state) {
   fixture_t f = fixture_on(DT_CUDA, 1);
   dt_op_options_t options = twice_op();
@@ -244,6 +279,7 @@ int main(void) {
       cmocka_unit_test(test_a_decomposition_where_there_is_no_ptx),
       cmocka_unit_test(test_passes_know_their_device),
       cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_numbers_in_a_text_are_refused),
       cmocka_unit_test(test_registrations_that_are_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
