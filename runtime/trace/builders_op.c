@@ -172,6 +172,8 @@ static void infer(dt_op_call_t *call) {
   if (trace->status) { // what failed first; infer may hand that back
     if (returned != trace->status)
       dt_status_free(returned);
+    if (!strstr(dt_status_message(trace->status), op->name))
+      trace->status = dt__status_annotate(trace->status, "%s", op->name);
   } else if (returned) {
     (void)dt__trace_take(trace, dt__status_annotate(returned, "%s", op->name));
   } else if (!call->external.n_results) {
