@@ -37,28 +37,43 @@ static dt_status_t infer(dt_op_call_t *call, void *closure) {
   return NULL;
 }
 
-// Rows side by side: their sums do not wait for each other.
+// Row after row, each as it lies: the sums of rows that follow do not wait for it.
+static void along_rows(const dt_op_tensor_t *x, const dt_op_tensor_t *y) {
+  int64_t rows = x->sizes[0], n = x->sizes[1];
+  for (int64_t r = 0; r < rows; r++) {
+    const float *from = (const float *)x->data + r * x->strides[0];
+    float *to = (float *)y->data + r * y->strides[0];
+    float sum = 0;
+    for (int64_t k = 0; k < n; k++)
+      to[k] = sum += from[k * x->strides[1]];
+  }
+}
+
+// A row is the one above and what is there: side by side.
+static void down_columns(const dt_op_tensor_t *x, const dt_op_tensor_t *y) {
+  int64_t rows = x->sizes[0], n = x->sizes[1];
+  float sum[WIDTH] = {0};
+  for (int64_t r = 0; r < rows; r++) {
+    const float *from = (const float *)x->data + r * x->strides[0];
+    float *to = (float *)y->data + r * y->strides[0];
+    if (n == WIDTH && x->strides[1] == 1)
+      for (int64_t k = 0; k < WIDTH; k++)
+        to[k] = sum[k] += from[k];
+    else
+      for (int64_t k = 0; k < n; k++)
+        to[k] = sum[k] += from[k * x->strides[1]];
+  }
+}
+
 static dt_status_t kernel(const dt_op_args_t *args, int64_t begin, int64_t end) {
   const dt_op_tensor_t *x = args->inputs[0], *y = args->results[0];
-  int along = (int)args->attrs[0].i;
-  int64_t n = x->sizes[along], rows = x->sizes[!along];
-  int64_t step = x->strides[!along], step_out = y->strides[!along];
-  float sum[WIDTH];
   (void)begin, (void)end;
-  if (rows > WIDTH)
-    return dt_status_make(DT_E_LIMIT, "too many rows");
-  for (int64_t r = 0; r < rows; r++)
-    sum[r] = 0;
-  for (int64_t k = 0; k < n; k++) {
-    const float *from = (const float *)x->data + k * x->strides[along];
-    float *to = (float *)y->data + k * y->strides[along];
-    if (step == 1 && step_out == 1)
-      for (int64_t r = 0; r < rows; r++)
-        to[r] = sum[r] += from[r];
-    else
-      for (int64_t r = 0; r < rows; r++)
-        to[r * step_out] = sum[r] += from[r * step];
-  }
+  if (x->sizes[1] > WIDTH)
+    return dt_status_make(DT_E_LIMIT, "too many columns");
+  if (args->attrs[0].i)
+    along_rows(x, y);
+  else
+    down_columns(x, y);
   return NULL;
 }
 

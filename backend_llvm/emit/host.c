@@ -124,6 +124,11 @@ static void each_tensor(dt_host_t *h, const dt_stage_t *stage, buffer_fn_t visit
     visit(h, stage->stores.items[i].buffer, at);
 }
 
+static void count_tensor(dt_host_t *h, dt_buffer_id_t id, uint32_t *at) {
+  (void)h, (void)id;
+  (*at)++;
+}
+
 static void put_address(dt_host_t *h, dt_buffer_id_t id, uint32_t *at) {
   dt__host_store_at(h, dt__host_address(h, id), h->words, (*at)++);
 }
@@ -143,12 +148,75 @@ static uint32_t count_words(const dt_host_program_t *p, uint32_t index) {
   if (!kernel->external)
     return p->params[index].n_buffers + p->params[index].n_symbols;
   const dt_stage_t *stage = &kernel->stages.items[0];
+  uint32_t each = p->m->target->queued ? 1 : 1 + (uint32_t)DT_EXTERNAL_TENSOR_WORDS;
+  n += p->m->target->queued ? 0 : (uint32_t)DT_EXTERNAL_ARGS_WORDS;
   for (uint32_t i = 0; i < stage->insts.len; i++)
     if (stage->insts.items[i].buffer.id)
-      n += 1 + 2 * dt__program_buffer(&p->m->program, stage->insts.items[i].buffer)->rank;
+      n += each + 2 * dt__program_buffer(&p->m->program, stage->insts.items[i].buffer)->rank;
   for (uint32_t i = 0; i < stage->stores.len; i++)
-    n += 1 + 2 * dt__program_buffer(&p->m->program, stage->stores.items[i].buffer)->rank;
+    n += each + 2 * dt__program_buffer(&p->m->program, stage->stores.items[i].buffer)->rank;
   return n;
+}
+
+// ---- Arguments where kernels are called in place --------------------------------------------------
+_Static_assert(sizeof(dt_op_args_t) % 8 == 0 && sizeof(dt_op_tensor_t) % 8 == 0, "words");
+_Static_assert(offsetof(dt_op_args_t, inputs) == 16 &&
+                   offsetof(dt_op_tensor_t, rank) == offsetof(dt_op_tensor_t, dtype) + 4,
+               "numbers of 4 bytes go in pairs");
+
+// Where tensors and their numbers go.
+typedef struct tensors_t {
+  uint32_t list, tensor, numbers; // words
+} tensors_t;
+
+static LLVMValueRef word_address(dt_host_t *h, uint32_t at) {
+  return dt__emit_offset(h->k.m, h->words, dt__emit_i64(h->k.m, (int64_t)at * 8));
+}
+
+static void put_tensor(dt_host_t *h, dt_buffer_id_t id, tensors_t *at) {
+  const dt_buffer_t *buffer = dt__program_buffer(&h->k.m->program, id);
+  const struct {
+    size_t offset;
+    LLVMValueRef value;
+  } fields[] = {
+      {offsetof(dt_op_tensor_t, data), dt__host_address(h, id)},
+      {offsetof(dt_op_tensor_t, dtype),
+       dt__emit_i64(h->k.m, (int64_t)((uint64_t)buffer->dtype | (uint64_t)buffer->rank << 32))},
+      {offsetof(dt_op_tensor_t, sizes), word_address(h, at->numbers)},
+      {offsetof(dt_op_tensor_t, strides), word_address(h, at->numbers + buffer->rank)},
+  };
+  dt__host_store_at(h, word_address(h, at->tensor), h->words, at->list++);
+  for (size_t k = 0; k < sizeof(fields) / sizeof(fields[0]); k++)
+    dt__host_store_at(h, fields[k].value, h->words, at->tensor + (int64_t)(fields[k].offset / 8));
+  at->tensor += (uint32_t)DT_EXTERNAL_TENSOR_WORDS;
+  put_sizes(h, id, &at->numbers);
+}
+
+// The entry's args with the lists of tensors in their places.
+static void put_args(dt_host_t *h, LLVMValueRef entry, uint32_t list, uint32_t n_inputs) {
+  dt_emit_t *m = h->k.m;
+  uint32_t from = offsetof(dt_external_entry_t, args) / 8;
+  for (uint32_t k = 0; k < DT_EXTERNAL_ARGS_WORDS; k++) {
+    LLVMValueRef value = k == offsetof(dt_op_args_t, inputs) / 8 ? word_address(h, list)
+                         : k == offsetof(dt_op_args_t, results) / 8
+                             ? word_address(h, list + n_inputs)
+                             : dt__host_load_at(h, m->t_i64, entry, from + k);
+    dt__host_store_at(h, value, h->words, DT_EXTERNAL_ARGS + k);
+  }
+}
+
+static void put_in_place(dt_host_t *h, const dt_stage_t *stage, LLVMValueRef entry) {
+  uint32_t n = 0;
+  each_tensor(h, stage, count_tensor, &n);
+  uint32_t list = DT_EXTERNAL_ARGS + (uint32_t)DT_EXTERNAL_ARGS_WORDS;
+  tensors_t at = {.list = list, .tensor = list + n};
+  at.numbers = at.tensor + n * (uint32_t)DT_EXTERNAL_TENSOR_WORDS;
+  put_args(h, entry, list, n - stage->stores.len);
+  for (uint32_t i = 0; i < stage->insts.len; i++)
+    if (stage->insts.items[i].buffer.id)
+      put_tensor(h, stage->insts.items[i].buffer, &at);
+  for (uint32_t i = 0; i < stage->stores.len; i++)
+    put_tensor(h, stage->stores.items[i].buffer, &at);
 }
 
 static dt_status_t run_external(dt_host_t *h, const dt_kernel_t *kernel) {
@@ -157,11 +225,16 @@ static dt_status_t run_external(dt_host_t *h, const dt_kernel_t *kernel) {
   LLVMValueRef entry = dt__host_load_at(h, m->t_ptr, externals, kernel->external - 1);
   uint32_t at = 0;
   dt__host_store_at(h, entry, h->words, at++);
-  each_tensor(h, &kernel->stages.items[0], put_address, &at);
-  each_tensor(h, &kernel->stages.items[0], put_sizes, &at);
-  choice_t choice = {.fn = dt__host_load_at(h, m->t_ptr, entry, 0),
-                     .count = dt__host_value(h, kernel->extents[0]),
-                     .grain = dt__emit_i64(m, 1)};
+  if (m->target->queued) {
+    each_tensor(h, &kernel->stages.items[0], put_address, &at);
+    each_tensor(h, &kernel->stages.items[0], put_sizes, &at);
+  } else {
+    put_in_place(h, &kernel->stages.items[0], entry);
+  }
+  choice_t choice = {
+      .fn = dt__host_load_at(h, m->t_ptr, entry, offsetof(dt_external_entry_t, fn) / 8),
+      .count = dt__host_value(h, kernel->extents[0]),
+      .grain = dt__emit_i64(m, 1)};
   launch(h, choice);
   return NULL;
 }

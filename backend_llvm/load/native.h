@@ -6,7 +6,7 @@
 #ifndef DT_BACKEND_LLVM_LOAD_NATIVE_H
 #define DT_BACKEND_LLVM_LOAD_NATIVE_H
 
-#include "ductile/base.h"
+#include "ductile/op.h"
 
 // The first failure of a data check in one call. Written by compare-and-swap on `check` (0 → index
 // + 1), the values after it by whoever won.
@@ -22,26 +22,36 @@ typedef struct dt_launch_record_t {
 typedef void (*dt_kernel_fn_t)(const uint64_t *words, int64_t begin, int64_t end, void *scratch,
                                dt_launch_record_t *record);
 
+// A call of a user's op, whose kernel is no code of ours.
+typedef struct dt_external_entry_t {
+  dt_kernel_fn_t fn; // which is launched
+  dt_op_args_t args; // without the lists of tensors
+} dt_external_entry_t;
+// The words of its kernel. On a device: the entry's address, the addresses of the operands and of
+// the results, then the sizes and strides of each, in the same order. Where kernels are called in
+// place: the entry's address; from word DT_EXTERNAL_ARGS on a dt_op_args_t, complete; the list of
+// its tensors, operands first; the tensors; and their sizes and strides.
+#define DT_EXTERNAL_ARGS 1
+#define DT_EXTERNAL_ARGS_WORDS (sizeof(dt_op_args_t) / 8)
+#define DT_EXTERNAL_TENSOR_WORDS (sizeof(dt_op_tensor_t) / 8)
+
 // One call of a program. Owned by the caller (a session); the first part is set before plan, the
 // second by plan. A program that reads numbers from its own data is planned and run in segments, in
 // order: the plan of a later one reads them (from the block, or from arguments, constants, ONCE
 // memory) into `symbols`.
-#define DT_FRAME_VERSION 2u // of what generated code knows of this file and of dt_control_t
+#define DT_FRAME_VERSION 3u // of what generated code knows of this file and of dt_control_t
 typedef struct dt_frame_t {
   // In.
   uint32_t version; // DT_FRAME_VERSION
   // What may end the call before its time; generated code looks at it at each trip of a loop. NULL:
   // nothing does.
   struct dt_control_t *control;
-  int64_t *symbols;              // values by symbol index
-  void *const *inputs;           // address of element 0 of each argument
-  void *const *constants;        // address of each constant
-  char *once;                    // the variant's ONCE memory
-  const dt_kernel_fn_t *kernels; // by code index (dt_unit_map_t)
-  // By call of a user's op, whose kernel is no code of ours: what it points to begins with the
-  // dt_kernel_fn_t that is launched. Its words: this pointer, the addresses of the operands and of
-  // the results, then the sizes and strides of each, in the same order.
-  const void *const *externals;
+  int64_t *symbols;                            // values by symbol index
+  void *const *inputs;                         // address of element 0 of each argument
+  void *const *constants;                      // address of each constant
+  char *once;                                  // the variant's ONCE memory
+  const dt_kernel_fn_t *kernels;               // by code index (dt_unit_map_t)
+  const dt_external_entry_t *const *externals; // by call of a user's op
   // Set by plan.
   int64_t block_bytes;   // leased block wanted, never less than before; the caller then sets
                          // `block`, with what was in it kept

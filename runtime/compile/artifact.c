@@ -3,20 +3,22 @@
 // filled up to a word), in the order of `describe` below, which both writes and reads them.
 #include "runtime/compile/artifact.h"
 
-#include "runtime/compile/codegen.h"
+#include "runtime/compile/external.h"
 
 #include "runtime/base/disk_cache.h"
+#include "runtime/base/dtype.h"
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
 #include "runtime/base/thread.h"
 #include "runtime/trace/hooks.h"
+#include "runtime/trace/op_list.h"
 
 #include <elf.h>
 #include <link.h>
 #include <string.h>
 
-#define FORMAT 7
+#define FORMAT 8
 #define KIND "variant"
 #define MOST_ENTRIES (1u << 20) // of any list
 
@@ -246,6 +248,104 @@ static void describe_items(stream_t *s, dt_compiled_t *c) {
     text(s, &c->segments_reason);
 }
 
+// ---- Calls of users' ops --------------------------------------------------------------------------
+// Numbers of 8 bytes; what is read is the caller's.
+static void *values(stream_t *s, const void *items, uint32_t *n) {
+  void *data = (void *)(uintptr_t)items;
+  size_t size = (size_t)*n * 8;
+  bytes(s, &data, &size);
+  s->failed |= size % 8 != 0 || size / 8 > DT_OP_MAX_VALUES;
+  *n = (uint32_t)(size / 8);
+  return data;
+}
+
+static void describe_attr(stream_t *s, dt_op_attr_t *attr) {
+  uint32_t kind = (uint32_t)attr->kind;
+  number(s, &kind);
+  attr->kind = (dt_op_attr_kind_t)kind;
+  text(s, &attr->name);
+  s->failed |= s->failed || !dt__attr_kind_name(attr->kind) || !dt__attr_name_is_valid(attr->name);
+  if (s->failed)
+    return;
+  switch (attr->kind) {
+  case DT_OP_ATTR_INT:
+    signed_word(s, &attr->i);
+    break;
+  case DT_OP_ATTR_FLOAT: {
+    uint64_t bits = 0;
+    memcpy(&bits, &attr->f, sizeof(bits));
+    word(s, &bits);
+    memcpy(&attr->f, &bits, sizeof(bits));
+    break;
+  }
+  case DT_OP_ATTR_TEXT:
+    text(s, &attr->text);
+    break;
+  case DT_OP_ATTR_INTS:
+    attr->ints = values(s, attr->ints, &attr->n);
+    break;
+  case DT_OP_ATTR_FLOATS:
+    attr->floats = values(s, attr->floats, &attr->n);
+    break;
+  }
+}
+
+static void describe_types(stream_t *s, dt_external_call_t *call) {
+  dt_external_result_t *types = (dt_external_result_t *)(uintptr_t)call->types;
+  types = list(s, &call->n_tensors, types, sizeof(*types));
+  call->types = types;
+  for (uint32_t k = 0; k < call->n_tensors && !s->failed; k++) {
+    uint32_t dtype = (uint32_t)types[k].dtype;
+    number(s, &dtype);
+    number(s, &types[k].rank);
+    types[k].dtype = (dt_dtype_t)dtype;
+    s->failed |= !dt__dtype_is_valid(types[k].dtype) || types[k].rank > DT_MAX_RANK;
+  }
+}
+
+static void describe_call(stream_t *s, dt_external_call_t *call) {
+  uint32_t part = (uint32_t)call->call.part;
+  text(s, &call->call.name);
+  text(s, &call->call.identity);
+  number(s, &part);
+  number(s, &call->n_inputs);
+  describe_types(s, call);
+  dt_op_attr_t *attrs = (dt_op_attr_t *)(uintptr_t)call->call.attrs;
+  attrs = list(s, &call->call.n_attrs, attrs, sizeof(*attrs));
+  call->call.attrs = attrs;
+  s->failed |= part > DT_EXTERNAL_NUMBERS || call->n_inputs > call->n_tensors ||
+               call->n_inputs > DT_OP_MAX_INPUTS ||
+               call->n_tensors - call->n_inputs > DT_OP_MAX_RESULTS ||
+               call->call.n_attrs > DT_OP_MAX_ATTRS;
+  call->call.part = (dt_external_part_t)part;
+  for (uint32_t k = 0; k < call->call.n_attrs && !s->failed; k++)
+    describe_attr(s, &attrs[k]);
+}
+
+static void describe_calls(stream_t *s, dt_artifact_t *a) {
+  a->calls = list(s, &a->n_calls, a->calls, sizeof(*a->calls));
+  for (uint32_t k = 0; k < a->n_calls && !s->failed; k++)
+    describe_call(s, &a->calls[k]);
+}
+
+static void free_const(const void *memory) { dt__free((void *)(uintptr_t)memory); }
+
+static void free_call(const dt_external_call_t *call) {
+  for (uint32_t k = 0; call->call.attrs && k < call->call.n_attrs; k++) {
+    const dt_op_attr_t *attr = &call->call.attrs[k];
+    free_const(attr->name);
+    free_const(attr->text);
+    free_const(attr->ints);
+    free_const(attr->floats);
+  }
+  free_const(call->call.attrs);
+  free_const(call->call.name);
+  free_const(call->call.identity);
+  free_const(call->types);
+}
+
+// ---- An entry -------------------------------------------------------------------------------------
+
 static void describe(stream_t *s, uint32_t info_words, dt_artifact_t *a, dt_compiled_t *c,
                      uint32_t *n_segments, uint32_t *n_outputs) {
   bytes(s, &a->host.data, &a->host.bytes);
@@ -253,6 +353,7 @@ static void describe(stream_t *s, uint32_t info_words, dt_artifact_t *a, dt_comp
   for (uint32_t k = 0; k < a->n_objects && !s->failed; k++)
     bytes(s, &a->objects[k].data, &a->objects[k].bytes);
   describe_kernels(s, a, info_words);
+  describe_calls(s, a);
   number(s, n_segments);
   c->output_segments = list(s, n_outputs, c->output_segments, sizeof(*c->output_segments));
   for (uint32_t k = 0; k < *n_outputs && !s->failed; k++)
@@ -275,33 +376,50 @@ void dt__artifact_fini(dt_artifact_t *artifact) {
     dt__free(artifact->objects[k].data);
   dt__free(artifact->objects);
   dt__free(artifact->infos);
+  for (uint32_t k = 0; k < artifact->n_calls; k++)
+    free_call(&artifact->calls[k]);
+  dt__free(artifact->calls);
   *artifact = (dt_artifact_t){0};
 }
 
 void dt__artifact_keep(const dt_artifact_place_t *place, const dt_text_t *key,
                        const dt_artifact_t *artifact, const dt_compiled_t *compiled,
                        uint32_t n_outputs) {
+  uint32_t n_calls = dt__externals_n(compiled->externals);
   if (!place->cache || key->failed || !artifact->host.data)
     return;
+  dt_external_call_t *calls = dt__calloc(n_calls, sizeof(*calls));
+  if (!calls)
+    return;
+  for (uint32_t k = 0; k < n_calls; k++)
+    calls[k] = dt__externals_call(compiled->externals, k);
   dt_text_t entry;
   dt__text_init(&entry);
   stream_t s = {.to = &entry};
   dt_artifact_t a = *artifact; // what is written is only read
   dt_compiled_t c = *compiled;
+  a.calls = calls;
+  a.n_calls = n_calls;
   describe(&s, place->codegen->info_words, &a, &c, &c.n_segments, &n_outputs);
   if (!entry.failed)
     dt__disk_cache_keep(place->cache, KIND, key, entry.data, entry.len);
   dt__text_fini(&entry);
+  dt__free(calls);
 }
 
 // ---- Loading --------------------------------------------------------------------------------------
 
-static dt_status_t load(const dt_artifact_place_t *place, dt_artifact_t *a, uint32_t n_segments,
-                        dt_compiled_t *out) {
+static dt_status_t load(const dt_artifact_place_t *place, dt_artifact_t *a,
+                        const dt_traced_t *traced, uint32_t n_segments, dt_compiled_t *out) {
+  const dt_op_list_t *ops = traced->hooks ? traced->hooks->ops : NULL;
   out->codegen = place->codegen;
   DT_TRY(dt__load_objects(&a->host, 1, out));
   DT_TRY(dt__load_host(n_segments, out));
-  return place->codegen->reload(place->device, a, out);
+  DT_TRY(place->codegen->reload(place->device, a, out));
+  DT_TRY(dt__externals_load(a->calls, a->n_calls, ops, place->codegen, place->device,
+                            &out->externals));
+  out->external_table = dt__externals_table(out->externals);
+  return NULL;
 }
 
 // Whether the numbers by which calls go through an entry's lists are those of the program, and
@@ -350,7 +468,7 @@ dt_status_t dt__artifact_find(const dt_artifact_place_t *place, const dt_text_t 
   else if (!fits(compiled, traced, n_segments, n_outputs))
     status = DT_FAIL(DT_E_FORMAT, "it is the entry of another program");
   if (!status)
-    status = load(place, &artifact, n_segments, compiled);
+    status = load(place, &artifact, traced, n_segments, compiled);
   dt__artifact_fini(&artifact);
   dt__free(entry);
   if (!status) {

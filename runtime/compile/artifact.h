@@ -15,6 +15,10 @@ typedef struct dt_artifact_t {
   // How each kernel is launched: codegen->info_words numbers a kernel, as they mean it. Owned.
   uint32_t *infos;
   uint32_t n_kernels;
+  // Calls of users' ops, by name, with identity and attributes: their kernels are the runtime's that
+  // loads them. Owned with all texts and lists.
+  struct dt_external_call_t *calls; // (external.h)
+  uint32_t n_calls;
 } dt_artifact_t;
 
 // What it is for.
@@ -30,8 +34,8 @@ void dt__artifact_build(dt_text_t *out, bool *out_shared);
 void dt__artifact_fini(dt_artifact_t *artifact);
 
 // The key of a compile: this build of the library, the device and its driver, both targets, the
-// graph with the places that asked for its checks, and all that is known of its symbols. *out is
-// failed where this build has no identity: nothing is then kept.
+// graph with the places that asked for its checks, passes and identities of ops, and all that is
+// known of its symbols. *out is failed where this build has no identity: nothing is then kept.
 void dt__artifact_key(const dt_traced_t *traced, const dt_target_t *target,
                       const dt_artifact_place_t *place, dt_text_t *out);
 // Finds an entry of `traced` in the device's cache, loads it on the calling thread, a compile

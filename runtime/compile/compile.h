@@ -67,9 +67,9 @@ typedef struct dt_compiled_t {
   uint32_t n_kernels;
   dt_compiled_segment_t *segments; // in order; at least one
   uint32_t n_segments;
-  struct dt_externals_t *externals;  // calls of users' ops (external.h); NULL: there are none
-  const void *const *external_table; // of these, for frames
-  uint32_t *output_segments;         // by output: the segment whose plan knows its sizes
+  struct dt_externals_t *externals; // calls of users' ops (external.h); NULL: there are none
+  const dt_external_entry_t *const *external_table; // of these, for frames
+  uint32_t *output_segments; // by output: the segment whose plan knows its sizes
   dt_host_run_fn_t once;
   // After the last segment's run: kernels that update arguments, which cannot fail. On the CPU only
   // where the record says of no failure; on a device they are behind a gate. NULL: there are none.

@@ -354,7 +354,7 @@ static dt_status_t compile_device(compile_t *compile, dt_compiled_t **compiled) 
     *compiled = kept.found;
   } else if (!status) {
     status = compile_all(compile, keeps ? &artifact : NULL, *compiled);
-    if (!status && keeps && !(*compiled)->externals) // whose code is in no file
+    if (!status && keeps)
       dt__artifact_keep(&kept.place, &kept.key, &artifact, *compiled,
                         compile->traced->graph->outputs.len);
     dt__artifact_fini(&artifact);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // See external.h. A call's kernel is launched like any other, with words that native.h describes:
-// the function below makes tensors of them and runs the op's own.
+// generated code makes the kernel's arguments of them.
 #include "runtime/compile/external.h"
 
 #include "backend_llvm/load/native.h"
@@ -8,22 +8,22 @@
 #include "runtime/base/dtype.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
+#include "runtime/trace/op_list.h"
 
-// One call. Generated code reads `fn`.
+#include <string.h>
+
+// One call. Generated code reads `entry`.
 typedef struct entry_t {
-  dt_kernel_fn_t fn;
-  uint32_t n_inputs, n_tensors;
+  dt_external_entry_t entry;
   dt_op_kernel_fn_t kernel; // where `fn` is run's
-  dt_op_args_t args;        // without the lists of tensors
-  dt_graph_external_t call;
-  const dt_external_result_t *types; // of all tensors; their sizes are not used
+  dt_external_call_t of;
 } entry_t;
 
 struct dt_externals_t {
   dt_arena_t arena;
   const dt_codegen_t *codegen; // whose device the code is in; NULL: the CPU
   uint32_t n;
-  const void **table;
+  const dt_external_entry_t **table;
   void **code; // by call, of a device
 };
 
@@ -39,90 +39,111 @@ static void keep_failure(dt_launch_record_t *record, dt_status_t status) {
     dt_status_free(status);
 }
 
-#define MOST_TENSORS (DT_OP_MAX_INPUTS + DT_OP_MAX_RESULTS)
+static const entry_t *entry_of(const uint64_t *words) {
+  return (const entry_t *)(uintptr_t)words[0];
+}
 
-// Tensors of the words, and the list of them.
-static inline void take_tensors(const entry_t *entry, const uint64_t *words,
-                                dt_op_tensor_t *tensors, const dt_op_tensor_t **list) {
-  const int64_t *numbers = (const int64_t *)words + 1 + entry->n_tensors;
-  for (uint32_t k = 0; k < entry->n_tensors; k++) {
-    uint32_t rank = entry->types[k].rank;
-    tensors[k] = (dt_op_tensor_t){.data = (void *)(uintptr_t)words[1 + k],
-                                  .dtype = entry->types[k].dtype,
-                                  .rank = rank,
-                                  .sizes = numbers,
-                                  .strides = numbers + rank};
-    list[k] = &tensors[k];
-    numbers += 2 * (size_t)rank;
-  }
+static const dt_op_args_t *args_of(const uint64_t *words) {
+  return (const dt_op_args_t *)(const void *)(words + DT_EXTERNAL_ARGS);
 }
 
 // On the way to each kernel: no more than it needs.
 static void run(const uint64_t *words, int64_t begin, int64_t end, void *scratch,
                 dt_launch_record_t *record) {
-  const entry_t *entry = (const entry_t *)(uintptr_t)words[0];
-  dt_op_tensor_t tensors[MOST_TENSORS];
-  const dt_op_tensor_t *list[MOST_TENSORS];
+  const entry_t *entry = entry_of(words);
   (void)scratch;
-  take_tensors(entry, words, tensors, list);
-  dt_op_args_t args = entry->args;
-  args.inputs = list;
-  args.results = list + entry->n_inputs;
-  dt_status_t status = entry->kernel(&args, begin, end);
+  dt_status_t status = entry->kernel(args_of(words), begin, end);
   if (status)
-    keep_failure(record, dt__status_annotate(status, "%s", entry->call.name));
+    keep_failure(record, dt__status_annotate(status, "%s", entry->of.call.name));
 }
 
-// The same for what reads numbers, and for what cannot run here.
-static void run_whole(const uint64_t *words, int64_t begin, int64_t end, void *scratch,
-                      dt_launch_record_t *record) {
-  const entry_t *entry = (const entry_t *)(uintptr_t)words[0];
-  dt_op_tensor_t tensors[MOST_TENSORS];
-  const dt_op_tensor_t *list[MOST_TENSORS];
-  (void)scratch;
-  take_tensors(entry, words, tensors, list);
-  keep_failure(record, dt__external_invoke(&entry->call, tensors, entry->n_inputs, begin, end));
+// Numbers are what the only result holds; an op that reads them is told of none.
+static void run_numbers(const uint64_t *words, int64_t begin, int64_t end, void *scratch,
+                        dt_launch_record_t *record) {
+  const dt_external_call_t *of = &entry_of(words)->of;
+  const dt_op_args_t *args = args_of(words);
+  (void)begin, (void)end, (void)scratch;
+  dt_status_t status = of->call.def->options.numbers(args, args->results[0]->data);
+  keep_failure(record, dt__status_annotate(status, "%s", of->call.name));
+}
+
+static void run_absent(const uint64_t *words, int64_t begin, int64_t end, void *scratch,
+                       dt_launch_record_t *record) {
+  (void)begin, (void)end, (void)scratch;
+  keep_failure(record, DT_FAIL(DT_E_UNSUPPORTED, "%s: the op has no kernel here",
+                               entry_of(words)->of.call.name));
+}
+
+// ---- Calls of a program -------------------------------------------------------------------------
+static void add_type(const dt_program_t *program, dt_buffer_id_t id, dt_external_call_t *call,
+                     dt_external_result_t *types) {
+  const dt_buffer_t *buffer = dt__program_buffer(program, id);
+  types[call->n_tensors++] = (dt_external_result_t){.dtype = buffer->dtype, .rank = buffer->rank};
+}
+
+static dt_status_t take_call(const dt_program_t *program, const dt_kernel_t *kernel,
+                             dt_arena_t *arena, dt_external_call_t *out) {
+  const dt_stage_t *stage = &kernel->stages.items[0];
+  dt_external_result_t *types =
+      DT_ARENA_ARRAY(arena, dt_external_result_t, (size_t)stage->insts.len + stage->stores.len + 1);
+  if (!types)
+    return DT_NO_MEMORY();
+  *out =
+      (dt_external_call_t){.call = *program->externals.items[kernel->external - 1], .types = types};
+  for (uint32_t i = 0; i < stage->insts.len; i++)
+    if (stage->insts.items[i].buffer.id)
+      add_type(program, stage->insts.items[i].buffer, out, types);
+  out->n_inputs = out->n_tensors;
+  for (uint32_t i = 0; i < stage->stores.len; i++)
+    add_type(program, stage->stores.items[i].buffer, out, types);
+  if (out->n_inputs > DT_OP_MAX_INPUTS || stage->stores.len > DT_OP_MAX_RESULTS)
+    return DT_FAIL(DT_E_INTERNAL, "%s: %u tensors", kernel->name, out->n_tensors);
+  return NULL;
+}
+
+// All of them into `arena`, by call.
+static dt_status_t take_calls(const dt_program_t *program, dt_arena_t *arena,
+                              dt_external_call_t **out) {
+  uint32_t n = program->externals.len;
+  dt_external_call_t *calls = *out = DT_ARENA_ARRAY(arena, dt_external_call_t, (size_t)n + 1);
+  if (!calls)
+    return DT_NO_MEMORY();
+  for (uint32_t k = 0; k < n; k++)
+    calls[k].call.name = calls[k].call.identity = "";
+  for (uint32_t k = 0; k < program->kernels.len; k++) {
+    const dt_kernel_t *kernel = &program->kernels.items[k];
+    if (kernel->external > n)
+      return DT_FAIL(DT_E_INTERNAL, "call %u of %u of users' ops", kernel->external - 1, n);
+    if (kernel->external)
+      DT_TRY(take_call(program, kernel, arena, &calls[kernel->external - 1]));
+  }
+  return NULL;
 }
 
 // ---- Making -------------------------------------------------------------------------------------
-static void add_type(const dt_program_t *program, dt_buffer_id_t id, entry_t *entry,
-                     dt_external_result_t *types) {
-  const dt_buffer_t *buffer = dt__program_buffer(program, id);
-  types[entry->n_tensors++] = (dt_external_result_t){.dtype = buffer->dtype, .rank = buffer->rank};
-}
-
 static void choose_run(entry_t *entry) {
-  const dt_graph_external_t *call = &entry->call;
+  const dt_graph_external_t *call = &entry->of.call;
   const dt_op_options_t *op = call->def ? &call->def->options : NULL;
-  entry->fn = run_whole;
-  if (!op || !op->kernel || call->part != DT_EXTERNAL_KERNEL)
-    return;
-  entry->fn = run;
-  entry->kernel = op->kernel;
-  entry->args = (dt_op_args_t){.n_inputs = entry->n_inputs,
-                               .n_results = call->n_results,
-                               .n_attrs = call->n_attrs,
-                               .attrs = call->attrs,
-                               .closure = op->closure};
+  bool numbers = call->part == DT_EXTERNAL_NUMBERS;
+  entry->kernel = op ? op->kernel : NULL;
+  entry->entry.fn = numbers && op && op->numbers ? run_numbers
+                    : !numbers && entry->kernel  ? run
+                                                 : run_absent;
+  entry->entry.args = (dt_op_args_t){.n_inputs = entry->of.n_inputs,
+                                     .n_results = numbers ? 0 : call->n_results,
+                                     .n_attrs = call->n_attrs,
+                                     .attrs = call->attrs,
+                                     .closure = op ? op->closure : NULL};
 }
 
-static dt_status_t make_entry(const dt_program_t *program, const dt_kernel_t *kernel,
-                              dt_arena_t *arena, entry_t **out) {
-  const dt_stage_t *stage = &kernel->stages.items[0];
+static dt_status_t make_entry(const dt_external_call_t *call, dt_arena_t *arena, entry_t **out) {
   entry_t *entry = *out = DT_ARENA_NEW(arena, entry_t);
-  dt_external_result_t *types = DT_ARENA_ARRAY(arena, dt_external_result_t, stage->insts.len + 1);
-  if (!entry || !types ||
-      !dt__external_copy(arena, program->externals.items[kernel->external - 1], &entry->call))
+  if (!entry)
     return DT_NO_MEMORY();
-  entry->types = types;
-  for (uint32_t i = 0; i < stage->insts.len; i++)
-    if (stage->insts.items[i].buffer.id)
-      add_type(program, stage->insts.items[i].buffer, entry, types);
-  entry->n_inputs = entry->n_tensors;
-  for (uint32_t i = 0; i < stage->stores.len; i++)
-    add_type(program, stage->stores.items[i].buffer, entry, types);
-  if (entry->n_inputs > DT_OP_MAX_INPUTS || stage->stores.len > DT_OP_MAX_RESULTS)
-    return DT_FAIL(DT_E_INTERNAL, "%s: %u tensors", kernel->name, entry->n_tensors);
+  entry->of = *call;
+  entry->of.types = dt__arena_copy(arena, call->types, call->n_tensors * sizeof(*call->types));
+  if (!entry->of.types || !dt__external_copy(arena, &call->call, &entry->of.call))
+    return DT_NO_MEMORY();
   choose_run(entry);
   return NULL;
 }
@@ -130,56 +151,51 @@ static dt_status_t make_entry(const dt_program_t *program, const dt_kernel_t *ke
 // Words of a call: native.h.
 static uint32_t count_words(const entry_t *entry) {
   uint32_t n = 1;
-  for (uint32_t k = 0; k < entry->n_tensors; k++)
-    n += 1 + 2 * entry->types[k].rank;
+  for (uint32_t k = 0; k < entry->of.n_tensors; k++)
+    n += 1 + 2 * entry->of.types[k].rank;
   return n;
 }
 
 static dt_status_t load(dt_externals_t *externals, void *device, uint32_t index, entry_t *entry) {
-  const dt_op_def_t *def = entry->call.def;
-  if (!externals->codegen->external || !def)
-    return DT_FAIL(DT_E_UNSUPPORTED, "%s: the device runs no kernels of users", entry->call.name);
-  if (entry->call.part != DT_EXTERNAL_KERNEL)
-    return DT_FAIL(DT_E_UNSUPPORTED, "%s: its numbers are read by the CPU alone", entry->call.name);
-  return dt__status_annotate(externals->codegen->external(device, &def->device, count_words(entry),
-                                                          &externals->code[index], &entry->fn),
-                             "%s", entry->call.name);
+  const dt_graph_external_t *call = &entry->of.call;
+  if (!externals->codegen->external || !call->def)
+    return DT_FAIL(DT_E_UNSUPPORTED, "%s: the device runs no kernels of users", call->name);
+  if (call->part != DT_EXTERNAL_KERNEL)
+    return DT_FAIL(DT_E_UNSUPPORTED, "%s: its numbers are read by the CPU alone", call->name);
+  return dt__status_annotate(
+      externals->codegen->external(device, &call->def->device, count_words(entry),
+                                   &externals->code[index], &entry->entry.fn),
+      "%s", call->name);
 }
 
-static dt_status_t fill(const dt_program_t *program, void *device, dt_externals_t *externals) {
+static dt_status_t fill(const dt_external_call_t *calls, uint32_t n, void *device,
+                        dt_externals_t *externals) {
   dt_arena_t *arena = &externals->arena;
-  externals->n = program->externals.len;
-  externals->table = DT_ARENA_ARRAY(arena, const void *, externals->n + 1);
-  externals->code = DT_ARENA_ARRAY(arena, void *, externals->n + 1);
+  externals->n = n;
+  externals->table = DT_ARENA_ARRAY(arena, const dt_external_entry_t *, (size_t)n + 1);
+  externals->code = DT_ARENA_ARRAY(arena, void *, (size_t)n + 1);
   if (!externals->table || !externals->code)
     return DT_NO_MEMORY();
-  for (uint32_t k = 0; k < program->kernels.len; k++) {
-    const dt_kernel_t *kernel = &program->kernels.items[k];
+  for (uint32_t k = 0; k < n; k++) {
     entry_t *entry = NULL;
-    if (!kernel->external)
+    if (!calls[k].call.name[0])
       continue;
-    if (kernel->external > program->externals.len)
-      return DT_FAIL(DT_E_INTERNAL, "call %u of %u of users' ops", kernel->external - 1,
-                     program->externals.len);
-    DT_TRY(make_entry(program, kernel, arena, &entry));
-    externals->table[kernel->external - 1] = entry;
+    DT_TRY(make_entry(&calls[k], arena, &entry));
+    externals->table[k] = &entry->entry;
     if (externals->codegen)
-      DT_TRY(load(externals, device, kernel->external - 1, entry));
+      DT_TRY(load(externals, device, k, entry));
   }
   return NULL;
 }
 
-dt_status_t dt__externals_create(const dt_program_t *program, const dt_codegen_t *codegen,
-                                 void *device, dt_externals_t **out) {
-  *out = NULL;
-  if (program->externals.len == 0)
-    return NULL;
+static dt_status_t make(const dt_external_call_t *calls, uint32_t n, const dt_codegen_t *codegen,
+                        void *device, dt_externals_t **out) {
   dt_externals_t *made = dt__calloc(1, sizeof(*made));
   if (!made)
     return DT_NO_MEMORY();
   dt__arena_init(&made->arena, 0);
   made->codegen = codegen;
-  dt_status_t status = fill(program, device, made);
+  dt_status_t status = fill(calls, n, device, made);
   if (status) {
     dt__externals_unload(made); // nothing was launched
     dt__externals_destroy(made);
@@ -187,6 +203,73 @@ dt_status_t dt__externals_create(const dt_program_t *program, const dt_codegen_t
   }
   *out = made;
   return NULL;
+}
+
+dt_status_t dt__externals_create(const dt_program_t *program, const dt_codegen_t *codegen,
+                                 void *device, dt_externals_t **out) {
+  dt_arena_t arena;
+  dt_external_call_t *calls = NULL;
+  *out = NULL;
+  if (program->externals.len == 0)
+    return NULL;
+  dt__arena_init(&arena, 0);
+  dt_status_t status = take_calls(program, &arena, &calls);
+  if (!status)
+    status = make(calls, program->externals.len, codegen, device, out);
+  dt__arena_fini(&arena);
+  return status;
+}
+
+// ---- Calls of a file ----------------------------------------------------------------------------
+static dt_device_t device_of(const dt_codegen_t *codegen) {
+  int device = (int)DT_DEVICES - 1;
+  while (device > 0 && dt__codegens[device] != codegen)
+    device--;
+  return (dt_device_t)device;
+}
+
+static dt_status_t find_op(const dt_op_list_t *ops, const dt_codegen_t *codegen,
+                           dt_external_call_t *call) {
+  dt_graph_external_t *own = &call->call;
+  const dt_op_def_t *def = own->def = dt__op_list_find(ops, own->name);
+  if (!def)
+    return DT_FAIL(DT_E_UNSUPPORTED, "%s: the runtime has no such op", own->name);
+  if (strcmp(def->options.identity, own->identity) != 0)
+    return DT_FAIL(DT_E_UNSUPPORTED, "%s: it was compiled with \"%.64s\", and the op is \"%.64s\"",
+                   own->name, own->identity, def->options.identity);
+  if (!dt__op_has_kernel(def, device_of(codegen)) || call->n_inputs < def->options.least_inputs ||
+      call->n_inputs > def->options.most_inputs)
+    return DT_FAIL(DT_E_UNSUPPORTED, "%s: the op has no kernel for this call", own->name);
+  own->results = call->types + call->n_inputs;
+  own->n_results = call->n_tensors - call->n_inputs;
+  return NULL;
+}
+
+dt_status_t dt__externals_load(const dt_external_call_t *calls, uint32_t n, const dt_op_list_t *ops,
+                               const dt_codegen_t *codegen, void *device, dt_externals_t **out) {
+  dt_status_t status = NULL;
+  *out = NULL;
+  if (n == 0)
+    return NULL;
+  dt_external_call_t *found = dt__calloc(n, sizeof(*found));
+  if (!found)
+    return DT_NO_MEMORY();
+  memcpy(found, calls, n * sizeof(*found));
+  for (uint32_t k = 0; k < n && !status; k++)
+    if (found[k].call.name[0])
+      status = find_op(ops, codegen, &found[k]);
+  if (!status)
+    status = make(found, n, codegen, device, out);
+  dt__free(found);
+  return status;
+}
+
+uint32_t dt__externals_n(const dt_externals_t *externals) { return externals ? externals->n : 0; }
+
+dt_external_call_t dt__externals_call(const dt_externals_t *externals, uint32_t index) {
+  static const dt_external_call_t none = {.call = {.name = "", .identity = ""}};
+  const entry_t *entry = (const entry_t *)(const void *)externals->table[index];
+  return entry ? entry->of : none;
 }
 
 void dt__externals_unload(dt_externals_t *externals) {
@@ -204,6 +287,6 @@ void dt__externals_destroy(dt_externals_t *externals) {
   dt__free(externals);
 }
 
-const void *const *dt__externals_table(const dt_externals_t *externals) {
+const dt_external_entry_t *const *dt__externals_table(const dt_externals_t *externals) {
   return externals ? externals->table : NULL;
 }

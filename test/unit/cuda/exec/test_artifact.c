@@ -8,6 +8,7 @@
 #include "runtime/base/log.h"
 #include "test/fake_cuda/fake_cuda.h"
 #include "test/support/folder.h"
+#include "test/unit/cuda/exec/twice_op.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -270,7 +271,7 @@ static size_t segments_at(const forged_t *f) {
   size_t at = 1 + (f->words[0] + 7) / 8, n = f->words[at++];
   for (size_t k = 0; k < n; k++)
     at += 1 + (f->words[at] + 7) / 8;
-  return at + 1 + 10 * f->words[at];
+  return at + 2 + 10 * f->words[at]; // and behind that no calls of users' ops
 }
 
 static const char *renamed; // a function of the host's that is called otherwise; NULL: a word
@@ -361,6 +362,183 @@ static void why_it_reads_is_told_again(void **state) {
   }
 }
 
+// ---- Ops of users -----------------------------------------------------------------------------------
+
+static bool found, refused; // what the log said of entries
+static const char *refusal; // what it is refused for
+
+static void hear_of_entries(void *user, const char *line, size_t len) {
+  (void)user;
+  found |= memmem(line, len, "cache: all of", 13) != NULL;
+  refused |= refusal && memmem(line, len, "cache: a variant is not used", 28) &&
+             memmem(line, len, refusal, strlen(refusal));
+}
+
+// One runtime's life with the op, whose attribute values an entry has to keep. Whether the variant
+// came from the disk.
+static bool live_with_op(dt_op_options_t op) {
+  static const dt_input_decl_t vector[] = {{.name = "x", .dtype = DT_F32, .rank = 1}};
+  dt_function_options_t options = options_of(1, vector);
+  found = refused = false;
+  variable_set("DUCTILE_LOG", "compile:2");
+  dt_log_sink_set(hear_of_entries, NULL);
+  fixture_t f = fixture_on(DT_CUDA, 1);
+  f.rng = (rng_t){3};
+  expect_ok(dt_op_register(f.runtime, &op));
+  dt_function_t *function = function_of(&f, twice_program, NULL, &options);
+  for (int64_t n = 0; n < 200; n += 66) {
+    dt_tensor_t *x = tensor_f32(&f.rng, 1, &n), *there = tensor_upload(f.session, x), *out = NULL;
+    expect_ok(dt_call(f.session, function, &there, 1, &out, 1, NULL));
+    dt_tensor_t *back = tensor_download(f.session, out);
+    for (int64_t i = 0; i < n; i++) {
+      float sum = 2 * (((const float *)dt_tensor_data(x))[i] + 1) + 3;
+      assert_true(((const float *)dt_tensor_data(back))[i] == (sum < 0 ? -sum : 0));
+    }
+    RELEASE(x, there, out, back);
+  }
+  assert_int_equal(stats_of(function).evaluator_calls, 0);
+  dt_function_release(function);
+  fixture_end(&f);
+  dt_log_sink_set(NULL, NULL);
+  variable_set("DUCTILE_LOG", NULL);
+  return found;
+}
+
+static void calls_of_users_ops_are_kept_by_name(void **state) {
+  (void)state;
+  dt_op_options_t op = twice_op();
+  empty_folder();
+  assert_false(live_with_op(op));
+  assert_int_equal(count_entries("variant", NULL), 1);
+  uint64_t after = links();
+  assert_true(live_with_op(op));
+  assert_int_equal(links(), after); // nor is the op's PTX linked again
+  (void)count_entries("cubin", drop);
+  assert_true(live_with_op(op)); // which is the op's to bring: an entry has none of it
+  assert_int_equal(links(), after + 1);
+  op.identity = "another";
+  assert_false(live_with_op(op));
+  assert_int_equal(count_entries("variant", NULL), 2);
+  assert_true(live_with_op(op));
+}
+
+// Attributes of all kinds and a device kernel that reads none of them.
+static dt_status_t of_attrs(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  static const int64_t ints[] = {1, -2, 3};
+  static const double floats[] = {0.5, -0.0};
+  const dt_op_attr_t attrs[] = {
+      {.name = "int", .kind = DT_OP_ATTR_INT, .i = -7},
+      {.name = "float", .kind = DT_OP_ATTR_FLOAT, .f = 1e300},
+      {.name = "text", .kind = DT_OP_ATTR_TEXT, .text = "of a \"text\"\n"},
+      {.name = "ints", .kind = DT_OP_ATTR_INTS, .n = 3, .ints = ints},
+      {.name = "floats", .kind = DT_OP_ATTR_FLOATS, .n = 2, .floats = floats},
+      {.name = "none", .kind = DT_OP_ATTR_INTS}};
+  (void)closure;
+  dt_op_call(t, "test.twice", 1, in, 6, attrs, 1, out);
+  return NULL;
+}
+
+static void calls_with_attributes_are_kept(void **state) {
+  (void)state;
+  static const dt_input_decl_t vector[] = {{.name = "x", .dtype = DT_F32, .rank = 1}};
+  dt_op_options_t op = twice_op();
+  empty_folder();
+  uint64_t made[2];
+  for (int k = 0; k < 2; k++) {
+    fixture_t f = fixture_on(DT_CUDA, 1);
+    dt_function_options_t options = options_of(1, vector);
+    uint64_t before = links();
+    expect_ok(dt_op_register(f.runtime, &op));
+    dt_function_t *function = function_of(&f, of_attrs, NULL, &options);
+    dt_tensor_t *x = tensor_full(3, 1, SIZES(70)), *there = tensor_upload(f.session, x),
+                *out = NULL;
+    expect_ok(dt_call(f.session, function, &there, 1, &out, 1, NULL));
+    dt_tensor_t *back = tensor_download(f.session, out);
+    assert_true(((const float *)dt_tensor_data(back))[69] == 6);
+    RELEASE(x, there, out, back);
+    dt_function_release(function);
+    fixture_end(&f);
+    made[k] = links() - before;
+  }
+  assert_true(made[0] > 0);
+  assert_int_equal(made[1], 0);
+  assert_int_equal(count_entries("variant", NULL), 1);
+}
+
+static void an_op_that_is_gone_is_refused_by_name(void **state) {
+  (void)state;
+  static const dt_input_decl_t vector[] = {{.name = "x", .dtype = DT_F32, .rank = 1}};
+  dt_op_options_t op = twice_op();
+  empty_folder();
+  assert_false(live_with_op(op));
+  fixture_t f = fixture_on(DT_CUDA, 1);
+  dt_function_options_t options = options_of(1, vector);
+  dt_function_t *function = function_of(&f, twice_program, NULL, &options);
+  dt_tensor_t *x = tensor_full(3, 1, SIZES(5)), *there = tensor_upload(f.session, x), *out = NULL;
+  expect_told(dt_call(f.session, function, &there, 1, &out, 1, NULL), DT_E_UNSUPPORTED,
+              "test.twice: the function's runtime has no such op");
+  RELEASE(x, there);
+  dt_function_release(function);
+  fixture_end(&f);
+}
+
+static const char *exchanged, *with; // texts of an entry's data, of one length
+static size_t before_name;           // or: words behind the length of the op's name
+
+static void exchange(const char *path) {
+  forged_t f = take_apart(path);
+  if (exchanged) {
+    char *at = memmem(f.words, f.data_bytes, exchanged, strlen(exchanged) + 1);
+    assert_non_null(at);
+    memcpy(at, with, strlen(with));
+  } else {
+    const char *at = memmem(f.words, f.data_bytes, "test.twice", 11);
+    size_t word = (size_t)(at - (const char *)f.words) / 8 - 1 + before_name;
+    assert_non_null(at);
+    f.words[word] = becomes;
+  }
+  put_back(&f);
+}
+
+// Words from the length of the name on: 1 and its text 2, of the identity 1 and 1, then part, inputs,
+// tensors, of each its dtype and rank, and attributes.
+static void forged_calls_are_made_anew(void **state) {
+  (void)state;
+  static const struct {
+    const char *exchanged, *with;
+    size_t word;
+    uint64_t becomes;
+    const char *refusal;
+  } cases[] = {
+      {"test.twice", "test.xwice", 0, 0, "test.xwice: the runtime has no such op"},
+      {"identity", "idexxity", 0, 0, "test.twice: it was compiled with \"idexxity\""},
+      {NULL, NULL, 0, 0, "not an entry"},                     // a name of no length
+      {NULL, NULL, 5, 1, "test.twice: its numbers are read"}, // numbers, not a kernel
+      {NULL, NULL, 5, 2, "not an entry"},
+      {NULL, NULL, 6, 3, "not an entry"}, // more inputs than tensors
+      {NULL, NULL, 6, 0, "test.twice: the op has no kernel for this call"},
+      {NULL, NULL, 7, 1u << 30, "not an entry"}, // tensors
+      {NULL, NULL, 8, 99, "not an entry"},       // dtype
+      {NULL, NULL, 9, 99, "not an entry"},       // rank
+      {NULL, NULL, 12, 65, "not an entry"},      // attributes
+  };
+  dt_op_options_t op = twice_op();
+  op.identity = "identity";
+  for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
+    empty_folder();
+    refusal = cases[k].refusal;
+    assert_false(live_with_op(op));
+    exchanged = cases[k].exchanged;
+    with = cases[k].with;
+    before_name = cases[k].word;
+    becomes = cases[k].becomes;
+    assert_int_equal(count_entries("variant", exchange), 1);
+    if (live_with_op(op) || !refused)
+      fail_msg("case %zu: the entry was taken, or for another reason", k);
+    refusal = NULL;
+  }
+}
+
 static int make_folder(void **state) {
   (void)state;
   folder_make(folder);
@@ -377,4 +555,6 @@ static int remove_folder(void **state) {
 RUN_TESTS_WITH(make_folder, remove_folder, TEST(the_next_runtime_compiles_nothing),
                TEST(checks_of_numbers_are_kept), TEST(other_facts_are_another_entry),
                TEST(damaged_entries_are_made_anew), TEST(forged_entries_are_made_anew),
-               TEST(a_refused_cubin_is_made_anew), TEST(why_it_reads_is_told_again))
+               TEST(a_refused_cubin_is_made_anew), TEST(why_it_reads_is_told_again),
+               TEST(calls_of_users_ops_are_kept_by_name), TEST(calls_with_attributes_are_kept),
+               TEST(an_op_that_is_gone_is_refused_by_name), TEST(forged_calls_are_made_anew))

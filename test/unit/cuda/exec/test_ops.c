@@ -2,92 +2,17 @@
 // Ops of users on a GPU: their PTX among our kernels, launched one by one and in CUDA graphs, at
 // sizes that change; decompositions where there is none; and what is refused.
 #include "test/support/subjects.h"
+#include "test/unit/cuda/exec/twice_op.h"
 
 #include "ductile/ir.h"
-#include "ductile/op.h"
 #include "ductile/pass.h"
 
 #include <string.h>
-
-// y = 2 x of a vector, 64 elements an item.
-static const char affine_text[] = ".version 7.8\n"
-                                  ".target sm_80\n"
-                                  ".address_size 64\n"
-                                  "\n"
-                                  ".visible .entry affine(.param .align 8 .b8 affine_param_0[96])\n"
-                                  "{\n"
-                                  "\t.reg .pred \t%p<2>;\n"
-                                  "\t.reg .b32 \t%r<3>;\n"
-                                  "\t.reg .b32 \t%f<4>;\n"
-                                  "\t.reg .b64 \t%rd<14>;\n"
-                                  "\tld.param.b64 \t%rd1, [affine_param_0+8];\n"
-                                  "\tld.param.b64 \t%rd2, [affine_param_0+16];\n"
-                                  "\tld.param.b64 \t%rd3, [affine_param_0+24];\n"
-                                  "\tld.param.b64 \t%rd4, [affine_param_0+32];\n"
-                                  "\tmov.u32 \t%r1, %ctaid.x;\n"
-                                  "\tmov.u32 \t%r2, %tid.x;\n"
-                                  "\tcvt.u64.u32 \t%rd5, %r1;\n"
-                                  "\tshl.b64 \t%rd6, %rd5, 6;\n"
-                                  "\tcvt.u64.u32 \t%rd7, %r2;\n"
-                                  "\tadd.s64 \t%rd8, %rd6, %rd7;\n"
-                                  "\tsetp.ge.s64 \t%p1, %rd8, %rd3;\n"
-                                  "\t@%p1 bra \t$L__BB0_2;\n"
-                                  "\tmul.lo.s64 \t%rd9, %rd8, %rd4;\n"
-                                  "\tshl.b64 \t%rd10, %rd9, 2;\n"
-                                  "\tadd.s64 \t%rd11, %rd1, %rd10;\n"
-                                  "\tld.global.b32 \t%f1, [%rd11];\n"
-                                  "\tadd.f32 \t%f2, %f1, %f1;\n"
-                                  "\tshl.b64 \t%rd12, %rd8, 2;\n"
-                                  "\tadd.s64 \t%rd13, %rd2, %rd12;\n"
-                                  "\tst.global.b32 \t[%rd13], %f2;\n"
-                                  "$L__BB0_2:\n"
-                                  "\tret;\n"
-                                  "}\n";
-
-static dt_status_t infer(dt_op_call_t *call, void *closure) {
-  dt_trace_t *t = dt_op_call_trace(call);
-  dt_value_t x = dt_op_call_input(call, 0);
-  dt_sym_t n = dt_dim(t, x, 0), chunk = dt_sym_const(t, 64);
-  (void)closure;
-  dt_op_set_result(call, 0, DT_F32, 1, &n);
-  dt_op_set_items(call, dt_sym_floordiv(t, dt_sym_add(t, n, dt_sym_const(t, 63)), chunk));
-  return NULL;
-}
-
-static dt_status_t kernel(const dt_op_args_t *args, int64_t begin, int64_t end) {
-  const dt_op_tensor_t *x = args->inputs[0];
-  for (int64_t i = begin * 64; i < end * 64 && i < x->sizes[0]; i++)
-    ((float *)args->results[0]->data)[i] = 2 * ((const float *)x->data)[i * x->strides[0]];
-  return NULL;
-}
 
 static dt_status_t decompose(dt_op_call_t *call, dt_value_t *results, void *closure) {
   dt_value_t x = dt_op_call_input(call, 0);
   (void)closure;
   results[0] = dt_add(dt_op_call_trace(call), x, x);
-  return NULL;
-}
-
-static const dt_op_device_kernel_t device_kernel = {.struct_size = sizeof(device_kernel),
-                                                    .device = DT_CUDA,
-                                                    .entry = "affine",
-                                                    .text = affine_text,
-                                                    .threads = 64};
-
-static dt_op_options_t twice_op(void) {
-  return (dt_op_options_t){.struct_size = sizeof(dt_op_options_t),
-                           .name = "test.twice",
-                           .infer = infer,
-                           .kernel = kernel,
-                           .device_kernel = &device_kernel};
-}
-
-// relu(-(twice(x + 1) + 3)): between two maps of ours.
-static dt_status_t program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
-  dt_value_t x = dt_add(t, in[0], dt_scalar(t, DT_F32, 1)), y;
-  (void)closure;
-  dt_op_call(t, "test.twice", 1, &x, 0, NULL, 1, &y);
-  out[0] = dt_relu(t, dt_neg(t, dt_add(t, y, dt_scalar(t, DT_F32, 3))));
   return NULL;
 }
 
@@ -112,7 +37,7 @@ static void call_at_all(dt_op_options_t options, dt_call_mode_t mode) {
   f.rng = (rng_t){7};
   expect_ok(dt_op_register(f.runtime, &options));
   dt_function_options_t about = options_of(1, one_vector);
-  dt_function_t *function = function_of(&f, program, NULL, &about);
+  dt_function_t *function = function_of(&f, twice_program, NULL, &about);
   for (size_t k = 0; k < sizeof(lengths) / sizeof(lengths[0]); k++)
     call_at(&f, function, lengths[k], mode);
   dt_function_counters_t counters = stats_of(function);
@@ -151,7 +76,7 @@ static void test_passes_know_their_device(void **state) {
                                   &(dt_pass_options_t){.struct_size = sizeof(dt_pass_options_t),
                                                        .name = dt_point_name((dt_point_t)point)}));
   dt_function_options_t about = options_of(1, one_vector);
-  dt_function_t *function = function_of(&f, program, NULL, &about);
+  dt_function_t *function = function_of(&f, twice_program, NULL, &about);
   call_at(&f, function, 9, DT_CALL_DEFAULT);
   assert_int_equal(seen, 5);
   dt_function_release(function);
@@ -170,7 +95,7 @@ static void expect_refused(dt_op_options_t options, dt_code_t code, const char *
   fixture_t f = fixture_on(DT_CUDA, 2);
   expect_ok(dt_op_register(f.runtime, &options));
   dt_function_options_t about = options_of(1, one_vector);
-  dt_function_t *function = function_of(&f, program, NULL, &about);
+  dt_function_t *function = function_of(&f, twice_program, NULL, &about);
   dt_tensor_t *host = tensor_full(1, 1, SIZES(3)), *x = tensor_upload(f.session, host), *out = NULL;
   expect_told(dt_call(f.session, function, &x, 1, &out, 1, NULL), code, says);
   RELEASE(host, x);
@@ -194,7 +119,7 @@ static dt_status_t one_number(const dt_op_args_t *args, int64_t *numbers) {
 
 static void test_refusals(void **state) {
   dt_op_options_t options = twice_op();
-  dt_op_device_kernel_t own = device_kernel;
+  dt_op_device_kernel_t own = twice_device_kernel;
   (void)state;
   options.device_kernel = NULL;
   expect_refused(options, DT_E_UNSUPPORTED, "test.twice: the op has no kernel for the session's");
@@ -227,7 +152,7 @@ static void test_numbers_in_a_text_are_refused(void **state) {
     dt_tensor_t *x = tensor_full(1, 1, SIZES(1)), *out = NULL;
     expect_ok(dt_op_register(f.runtime, &op));
     if (kind == (int)DT_CPU) {
-      function = function_of(&f, program, NULL, &about);
+      function = function_of(&f, twice_program, NULL, &about);
       expect_ok(dt_call(f.session, function, &x, 1, &out, 1, NULL));
       expect_ok(dt_function_graph(function, &x, 1, &ir));
     } else {
@@ -248,25 +173,25 @@ static void test_numbers_in_a_text_are_refused(void **state) {
 static void test_registrations_that_are_refused(void **state) {
   fixture_t f = fixture_on(DT_CUDA, 1);
   dt_op_options_t options = twice_op();
-  dt_op_device_kernel_t own = device_kernel;
+  dt_op_device_kernel_t own = twice_device_kernel;
   (void)state;
   options.device_kernel = &own;
   own.entry = NULL;
   expect_told(dt_op_register(f.runtime, &options), DT_E_ARGUMENT, "entry: NULL");
-  own = device_kernel;
+  own = twice_device_kernel;
   own.text = NULL;
   expect_told(dt_op_register(f.runtime, &options), DT_E_ARGUMENT, "text, image: NULL");
-  own.image = affine_text;
+  own.image = twice_device_kernel.text;
   expect_told(dt_op_register(f.runtime, &options), DT_E_ARGUMENT, "an image of 0 bytes");
-  own = device_kernel;
+  own = twice_device_kernel;
   own.threads = 0;
   expect_told(dt_op_register(f.runtime, &options), DT_E_ARGUMENT, "0 threads");
   own.threads = 1025;
   expect_told(dt_op_register(f.runtime, &options), DT_E_ARGUMENT, "1025 threads");
-  own = device_kernel;
+  own = twice_device_kernel;
   own.items = 5;
   expect_told(dt_op_register(f.runtime, &options), DT_E_ARGUMENT, "64 threads for 5 items");
-  own = device_kernel;
+  own = twice_device_kernel;
   own.device = DT_CPU;
   expect_told(dt_op_register(f.runtime, &options), DT_E_ARGUMENT, "the CPU's is `kernel`");
   fixture_end(&f);
