@@ -4,10 +4,11 @@
 // data. A device that can do without the host makes checks there instead (sized.c).
 //
 // Temporaries share slots of one block. Two share if one is dead before the other is written, or if
-// the kernel that reads the one last stores the other at the very elements that it reads. Either
-// must hold for all sizes. A slot is as large as its largest tenant, an expression; slots lie one
-// after another. A slot belongs to the segment of its first tenant. Every tenant's size is known
-// there, and slots of later segments lie behind it, so a placed slot never moves.
+// the kernel that reads the one last stores the other at the very elements that it reads, or is a
+// user's that says so. It must hold for all sizes. A slot is as large as its largest tenant, an
+// expression; slots lie one after another. A slot belongs to the segment of its first tenant. Every
+// tenant's size is known there, and slots of later segments lie behind it, so a placed slot never
+// moves.
 #include "fuse/body.h"
 #include "fuse/commit.h"
 #include "fuse/fuse.h"

@@ -15,7 +15,8 @@
 // infer makes sizes of them.
 //
 // An op computes its results from its inputs and attributes, and from nothing else: calls may share
-// them, repeat them and leave them out where nobody reads them. It writes nothing but its results.
+// them, repeat them and leave them out where nobody reads them. It writes nothing but its results,
+// which may be the new values of inputs.
 //
 // Not part of ductile.h.
 #ifndef DUCTILE_OP_H
@@ -177,6 +178,16 @@ typedef struct dt_op_options_t {
   void *closure;                              // of all of them
   void (*closure_free)(void *closure);        // called once when nothing can use the op any more
   const dt_op_device_kernel_t *device_kernel; // NULL: there is none
+  // Result k is the new value of input updates[k] - 1, of its dtype and sizes; 0: of none. Where
+  // that input is an argument (a value of in[]) the call updates it, as dt_update says: the program
+  // reads the new value from then on, and it is written at the call's end, when nothing can fail any
+  // more. No two results are of one input. Passes call no such op (DT_E_STATE).
+  uint8_t updates[DT_OP_MAX_RESULTS];
+  // Kernels take such a result and its input in one memory (their `data` are equal), and then leave
+  // what does not change. No item reads what another one writes. It is so where nothing reads the
+  // input afterwards, unless it is an argument. All other results have memory of their own: none is
+  // a view of an input.
+  bool in_place;
 } dt_op_options_t;
 
 // Adds an op, for functions that are made from then on. DT_E_ARGUMENT (what is required is missing,

@@ -45,6 +45,22 @@ static dt_status_t check_functions(const dt_op_options_t *options) {
   return NULL;
 }
 
+static dt_status_t check_updates(const dt_op_options_t *options) {
+  uint32_t most = options->most_inputs ? options->most_inputs : options->least_inputs;
+  most = most ? most : 1;
+  uint64_t seen = 0;
+  for (uint32_t k = 0; k < DT_OP_MAX_RESULTS; k++) {
+    uint32_t input = options->updates[k];
+    if (input > most)
+      return DT_FAIL(DT_E_ARGUMENT, "updates[%u]: %u; the most inputs are %u", k, input, most);
+    if (input && seen >> (input - 1) & 1)
+      return DT_FAIL(DT_E_ARGUMENT, "updates[%u]: input %u has a new value already", k, input - 1);
+    seen |= input ? (uint64_t)1 << (input - 1) : 0;
+  }
+  return options->in_place && !seen ? DT_FAIL(DT_E_ARGUMENT, "in_place: no result updates an input")
+                                    : NULL;
+}
+
 static dt_status_t check(const dt_op_options_t *options) {
   const char *name = options->name;
   if (!dt__op_name_is_valid(name))
@@ -62,7 +78,7 @@ static dt_status_t check(const dt_op_options_t *options) {
   if (options->least_inputs > DT_OP_MAX_INPUTS || options->most_inputs > DT_OP_MAX_INPUTS)
     return DT_FAIL(DT_E_LIMIT, "least_inputs: %u, most_inputs: %u; the most is %d",
                    options->least_inputs, options->most_inputs, DT_OP_MAX_INPUTS);
-  return NULL;
+  return check_updates(options);
 }
 
 // ---- Device kernels -----------------------------------------------------------------------------

@@ -22,6 +22,13 @@ static inline bool dt__op_has_kernel(const dt_op_def_t *def, dt_device_t device)
   const dt_op_device_kernel_t *kernel = def->options.device_kernel;
   return device == DT_CPU ? def->options.kernel != NULL : kernel && kernel->device == device;
 }
+// Whether any result is the new value of an input.
+static inline bool dt__op_updates(const dt_op_def_t *def) {
+  for (uint32_t k = 0; k < DT_OP_MAX_RESULTS; k++)
+    if (def->options.updates[k])
+      return true;
+  return false;
+}
 dt_op_def_t *dt__op_def_retain(dt_op_def_t *def);
 void dt__op_def_release(dt_op_def_t *def); // the closure goes with the last reference
 // Checks options and makes a def of them; it does not own the closure yet.

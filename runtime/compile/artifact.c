@@ -309,6 +309,8 @@ static void describe_call(stream_t *s, dt_external_call_t *call) {
   text(s, &call->call.identity);
   number(s, &part);
   number(s, &call->n_inputs);
+  word(s, &call->updates);
+  number(s, &call->in_place);
   describe_types(s, call);
   dt_op_attr_t *attrs = (dt_op_attr_t *)(uintptr_t)call->call.attrs;
   attrs = list(s, &call->call.n_attrs, attrs, sizeof(*attrs));

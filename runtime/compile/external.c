@@ -81,6 +81,12 @@ static void add_type(const dt_program_t *program, dt_buffer_id_t id, dt_external
   types[call->n_tensors++] = (dt_external_result_t){.dtype = buffer->dtype, .rank = buffer->rank};
 }
 
+static void take_updates(const dt_op_def_t *def, dt_external_call_t *out) {
+  _Static_assert(sizeof(def->options.updates) == sizeof(out->updates), "one word");
+  memcpy(&out->updates, def->options.updates, sizeof(out->updates));
+  out->in_place = def->options.in_place;
+}
+
 static dt_status_t take_call(const dt_program_t *program, const dt_kernel_t *kernel,
                              dt_arena_t *arena, dt_external_call_t *out) {
   const dt_stage_t *stage = &kernel->stages.items[0];
@@ -90,6 +96,8 @@ static dt_status_t take_call(const dt_program_t *program, const dt_kernel_t *ker
     return DT_NO_MEMORY();
   *out =
       (dt_external_call_t){.call = *program->externals.items[kernel->external - 1], .types = types};
+  if (out->call.def)
+    take_updates(out->call.def, out);
   for (uint32_t i = 0; i < stage->insts.len; i++)
     if (stage->insts.items[i].buffer.id)
       add_type(program, stage->insts.items[i].buffer, out, types);
@@ -237,6 +245,10 @@ static dt_status_t find_op(const dt_op_list_t *ops, const dt_codegen_t *codegen,
   if (strcmp(def->options.identity, own->identity) != 0)
     return DT_FAIL(DT_E_UNSUPPORTED, "%s: it was compiled with \"%.64s\", and the op is \"%.64s\"",
                    own->name, own->identity, def->options.identity);
+  dt_external_call_t now = {0};
+  take_updates(def, &now);
+  if (now.updates != call->updates || now.in_place != call->in_place)
+    return DT_FAIL(DT_E_UNSUPPORTED, "%s: the op updates other inputs than it did", own->name);
   if (!dt__op_has_kernel(def, device_of(codegen)) || call->n_inputs < def->options.least_inputs ||
       call->n_inputs > def->options.most_inputs)
     return DT_FAIL(DT_E_UNSUPPORTED, "%s: the op has no kernel for this call", own->name);

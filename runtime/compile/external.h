@@ -13,6 +13,8 @@ typedef struct dt_externals_t dt_externals_t;
 typedef struct dt_external_call_t {
   dt_graph_external_t call; // without sizes and items; name "": kernels that were dropped had it
   uint32_t n_inputs, n_tensors;
+  uint64_t updates; // the op's, which memory was planned for
+  uint32_t in_place;
   const dt_external_result_t *types; // of the inputs, then of the results, without sizes
 } dt_external_call_t;
 

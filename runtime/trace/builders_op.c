@@ -258,6 +258,64 @@ static bool enter(dt_trace_t *trace, const char *name) {
   return !trace->status;
 }
 
+// ---- New values of inputs -----------------------------------------------------------------------
+static bool is_new_value(dt_op_call_t *call, uint32_t k, uint32_t input) {
+  dt_trace_t *trace = call->trace;
+  const dt_node_t *node = dt__trace_node(trace, call->inputs[input], "an input");
+  const dt_external_result_t *result = &call->results[k];
+  bool same = node && node->dtype == result->dtype && node->rank == result->rank;
+  for (uint32_t d = 0; same && d < result->rank; d++)
+    same = dt__sym_known_eq(trace->env, node->sizes[d], result->sizes[d]);
+  if (!same)
+    DT_TRACE_FAIL(trace, DT_E_SHAPE,
+                  "%s: result %u is the new value of input %u, and infer gave it another dtype or "
+                  "other sizes",
+                  call->external.name, k, input);
+  return same;
+}
+
+static bool is_argument(const dt_trace_t *trace, dt_value_t x) {
+  return x.trace == (trace->tag | DT_TRACE_ARGUMENT);
+}
+
+// One argument has one new value.
+static bool is_apart(const dt_op_call_t *call, uint32_t input) {
+  for (uint32_t k = 0; k < DT_OP_MAX_RESULTS; k++) {
+    uint32_t other = call->def->options.updates[k];
+    if (other && other - 1 < input && call->inputs[other - 1].id == call->inputs[input].id &&
+        is_argument(call->trace, call->inputs[input]))
+      return false;
+  }
+  return true;
+}
+
+static void check_updates(dt_op_call_t *call) {
+  dt_trace_t *trace = call->trace;
+  const char *name = call->external.name;
+  if (trace->pass && dt__op_updates(call->def))
+    DT_TRACE_FAIL(trace, DT_E_STATE, "%s: it updates its inputs; a pass calls no such op", name);
+  for (uint32_t k = 0; k < DT_OP_MAX_RESULTS && !trace->status; k++) {
+    uint32_t input = call->def->options.updates[k];
+    if (input && (input > call->n_inputs || k >= call->external.n_results))
+      DT_TRACE_FAIL(trace, DT_E_ARGUMENT,
+                    "%s: result %u is the new value of input %u; the call has %u inputs and %u "
+                    "results",
+                    name, k, input - 1, call->n_inputs, call->external.n_results);
+    else if (input && is_new_value(call, k, input - 1) && !is_apart(call, input - 1))
+      DT_TRACE_FAIL(trace, DT_E_ARGUMENT, "%s: input %u is another one, too, and both are updated",
+                    name, input - 1);
+  }
+}
+
+static void update_inputs(const dt_op_call_t *call, const dt_value_t *made) {
+  for (uint32_t k = 0; k < DT_OP_MAX_RESULTS && !call->trace->status; k++) {
+    uint32_t input = call->def->options.updates[k];
+    if (input && is_argument(call->trace, call->inputs[input - 1]))
+      dt__trace_update(call->trace, call->inputs[input - 1], made[k]);
+  }
+}
+
+// ---- Calls --------------------------------------------------------------------------------------
 static void call_op(dt_op_call_t *call, uint32_t n_results, dt_value_t *made) {
   dt_trace_t *trace = call->trace;
   const char *name = call->external.name;
@@ -269,7 +327,11 @@ static void call_op(dt_op_call_t *call, uint32_t n_results, dt_value_t *made) {
     DT_TRACE_FAIL(trace, DT_E_ARGUMENT, "%s: %u results are asked for; it has %u", name, n_results,
                   call->external.n_results);
   if (!trace->status)
+    check_updates(call);
+  if (!trace->status)
     make(call, made);
+  if (!trace->status)
+    update_inputs(call, made);
   trace->n_calls--;
 }
 

@@ -58,6 +58,16 @@ static void test_ptx_in_graphs(void **state) {
   call_at_all(twice_op(), DT_CALL_REDUCE_OVERHEAD);
 }
 
+// Its result in its operand's memory, of which each thread reads the element that it writes.
+static void test_ptx_in_place(void **state) {
+  dt_op_options_t options = twice_op();
+  (void)state;
+  options.updates[0] = 1;
+  options.in_place = true;
+  call_at_all(options, DT_CALL_DEFAULT);
+  call_at_all(options, DT_CALL_REDUCE_OVERHEAD);
+}
+
 // ---- Passes -------------------------------------------------------------------------------------
 static dt_status_t look(dt_rewriter_t *r, void *closure) {
   assert_int_equal(dt_rewriter_device(r), DT_CUDA);
@@ -201,6 +211,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_ptx_among_our_kernels),
       cmocka_unit_test(test_ptx_in_graphs),
+      cmocka_unit_test(test_ptx_in_place),
       cmocka_unit_test(test_a_decomposition_where_there_is_no_ptx),
       cmocka_unit_test(test_passes_know_their_device),
       cmocka_unit_test(test_refusals),
