@@ -86,6 +86,31 @@ static void test_open_use_close(void **state) {
   dt_runtime_release(runtime);
 }
 
+static dt_status_t nothing(dt_rewriter_t *rewriter, void *closure) {
+  (void)rewriter, (void)closure;
+  return NULL;
+}
+
+// A name is taken that it comes to last, or first: nothing of it stays, and what had it does.
+static void test_a_library_that_fails_half_way(void **state) {
+  dt_runtime_t *runtime = NULL;
+  static const dt_pass_options_t own = {.struct_size = sizeof(own), .name = "oplib.softmax"};
+  (void)state;
+  expect_ok(dt_runtime_create(NULL, &runtime));
+  expect_ok(dt_runtime_add_pass(runtime, DT_POINT_TRACED, nothing, NULL, &own));
+  for (int turn = 0; turn < 2; turn++) {
+    expect_told(dt_op_library_open(runtime, paths[0]), DT_E_ARGUMENT,
+                "library oplib: dt_lowering_override: ");
+    assert_false(dt_op_exists(runtime, "oplib.next"));
+    expect_told(dt_runtime_remove_pass(runtime, "oplib.look"), DT_E_ARGUMENT, "no pass is named");
+    expect_told(dt_op_library_close(runtime, "oplib"), DT_E_ARGUMENT, "no library is named oplib");
+  }
+  expect_ok(dt_runtime_remove_pass(runtime, "oplib.softmax"));
+  expect_ok(dt_op_library_open(runtime, paths[0]));
+  assert_true(dt_op_exists(runtime, "oplib.next"));
+  dt_runtime_release(runtime);
+}
+
 static void test_libraries_that_are_refused(void **state) {
   dt_runtime_t *runtime = NULL;
   (void)state;
@@ -106,6 +131,7 @@ static void test_libraries_that_are_refused(void **state) {
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_open_use_close),
+      cmocka_unit_test(test_a_library_that_fails_half_way),
       cmocka_unit_test(test_libraries_that_are_refused),
   };
   if (argc != 5) {
