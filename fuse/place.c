@@ -287,7 +287,7 @@ static bool replaces_in_place(const places_t *p, uint32_t old, uint32_t fresh, u
   const dt_store_t *store = dt__kernel_only_store(kernel, fresh, &stage);
   if (!store || p->lives[old - 1].first >= k || a->rank != b->rank ||
       dt_dtype_size(a->dtype) != dt_dtype_size(b->dtype) ||
-      !dt__syms_same(a->rank, a->sizes, b->sizes))
+      !dt__syms_same(a->rank, a->sizes, b->sizes) || !dt__layouts_same(a, b))
     return false;
   if (kernel->external)
     return call_takes_place(program, kernel, old, fresh) && in_one_region(p, old) &&
