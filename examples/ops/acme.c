@@ -31,7 +31,7 @@ static dt_status_t kernel(const dt_op_args_t *args, int64_t begin, int64_t end) 
 }
 
 static dt_status_t open_acme(dt_runtime_t *runtime) {
-  dt_op_options_t op = {0};
+  dt_op_options_t op = DT_ZERO;
   op.struct_size = sizeof op;
   op.name = "com.acme.Swish";
   op.infer = infer;

@@ -84,21 +84,26 @@ int main(void) {
   dt_function_t *function = NULL;
   must(dt_runtime_create(NULL, &runtime));
   must(dt_session_create(runtime, NULL, &session));
-  const dt_op_options_t op = {.struct_size = sizeof op,
-                              .name = "example.spans",
-                              .infer = infer,
-                              .kernel = fill,
-                              .n_numbers = 1,
-                              .numbers = count};
+  dt_op_options_t op = DT_ZERO;
+  op.struct_size = sizeof op;
+  op.name = "example.spans";
+  op.infer = infer;
+  op.kernel = fill;
+  op.n_numbers = 1;
+  op.numbers = count;
   must(dt_op_register(runtime, &op));
-  const dt_input_decl_t input = {.name = "x", .dtype = DT_F32, .rank = 1};
-  const dt_function_options_t options = {.struct_size = sizeof options,
-                                         .name = "spans",
-                                         .n_inputs = 1,
-                                         .n_outputs = 1,
-                                         .inputs = &input,
-                                         .input_size = sizeof input,
-                                         .dim_size = sizeof(dt_dim_decl_t)};
+  dt_input_decl_t input = DT_ZERO;
+  input.name = "x";
+  input.dtype = DT_F32;
+  input.rank = 1;
+  dt_function_options_t options = DT_ZERO;
+  options.struct_size = sizeof options;
+  options.name = "spans";
+  options.n_inputs = 1;
+  options.n_outputs = 1;
+  options.inputs = &input;
+  options.input_size = sizeof input;
+  options.dim_size = sizeof(dt_dim_decl_t);
   must(dt_function_create(runtime, program, NULL, &options, &function));
   call(session, function, "++-+--+++-", 10);
   call(session, function, "-----", 5);

@@ -72,8 +72,9 @@ static dt_status_t program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
 
 // The sum of (0.5 + 1)^2 over n elements.
 static void call(dt_session_t *session, dt_function_t *function, int64_t n) {
-  const dt_call_options_t options = {.struct_size = sizeof options,
-                                     .mode = DT_CALL_REDUCE_OVERHEAD};
+  dt_call_options_t options = DT_ZERO;
+  options.struct_size = sizeof options;
+  options.mode = DT_CALL_REDUCE_OVERHEAD;
   dt_tensor_t *host = NULL, *x = NULL, *y = NULL;
   float sum = 0;
   must(dt_tensor_create_empty(DT_F32, 1, &n, &host));
@@ -93,7 +94,9 @@ int main(void) {
   dt_runtime_t *runtime = NULL;
   dt_session_t *session = NULL;
   dt_function_t *function = NULL;
-  const dt_session_options_t on = {.struct_size = sizeof on, .device = DT_CUDA};
+  dt_session_options_t on = DT_ZERO;
+  on.struct_size = sizeof on;
+  on.device = DT_CUDA;
   must(dt_runtime_create(NULL, &runtime));
   dt_status_t status = dt_session_create(runtime, &on, &session);
   if (status) {
@@ -102,22 +105,30 @@ int main(void) {
     dt_runtime_release(runtime);
     return 77;
   }
-  const dt_op_device_kernel_t kernel = {.struct_size = sizeof kernel,
-                                        .device = DT_CUDA,
-                                        .entry = "square",
-                                        .text = text,
-                                        .threads = 64};
-  const dt_op_options_t op = {
-      .struct_size = sizeof op, .name = "example.square", .infer = infer, .device_kernel = &kernel};
+  dt_op_device_kernel_t kernel = DT_ZERO;
+  kernel.struct_size = sizeof kernel;
+  kernel.device = DT_CUDA;
+  kernel.entry = "square";
+  kernel.text = text;
+  kernel.threads = 64;
+  dt_op_options_t op = DT_ZERO;
+  op.struct_size = sizeof op;
+  op.name = "example.square";
+  op.infer = infer;
+  op.device_kernel = &kernel;
   must(dt_op_register(runtime, &op));
-  const dt_input_decl_t input = {.name = "x", .dtype = DT_F32, .rank = 1};
-  const dt_function_options_t options = {.struct_size = sizeof options,
-                                         .name = "squares",
-                                         .n_inputs = 1,
-                                         .n_outputs = 1,
-                                         .inputs = &input,
-                                         .input_size = sizeof input,
-                                         .dim_size = sizeof(dt_dim_decl_t)};
+  dt_input_decl_t input = DT_ZERO;
+  input.name = "x";
+  input.dtype = DT_F32;
+  input.rank = 1;
+  dt_function_options_t options = DT_ZERO;
+  options.struct_size = sizeof options;
+  options.name = "squares";
+  options.n_inputs = 1;
+  options.n_outputs = 1;
+  options.inputs = &input;
+  options.input_size = sizeof input;
+  options.dim_size = sizeof(dt_dim_decl_t);
   must(dt_function_create(runtime, program, NULL, &options, &function));
   static const int64_t lengths[] = {4, 64, 65, 1000, 4};
   for (int k = 0; k < 5; k++)

@@ -49,7 +49,8 @@ static dt_status_t rows(const dt_op_args_t *args, int64_t begin, int64_t end) {
 static dt_status_t lower(dt_rewriter_t *r, dt_value_t node, dt_value_t *out, void *closure) {
   dt_trace_t *t = dt_rewriter_trace(r);
   dt_value_t x = dt_rewriter_input(r, node, 0);
-  dt_node_info_t info = {.struct_size = sizeof info};
+  dt_node_info_t info = DT_ZERO;
+  info.struct_size = sizeof info;
   dt_status_t status = dt_rewriter_node(r, node, &info);
   if (status)
     return status;
@@ -73,19 +74,26 @@ static dt_status_t program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
 
 // With so many columns, or any number (0).
 static void run(dt_runtime_t *runtime, dt_session_t *session, int64_t cols) {
-  const dt_dim_decl_t dims[2] = {{.name = NULL}, {.is_static = cols != 0, .value = cols}};
-  const dt_input_decl_t input = {.name = "x", .dtype = DT_F32, .rank = 2, .dims = dims};
-  const dt_function_options_t options = {.struct_size = sizeof options,
-                                         .name = "softmax",
-                                         .n_inputs = 1,
-                                         .n_outputs = 1,
-                                         .inputs = &input,
-                                         .input_size = sizeof input,
-                                         .dim_size = sizeof(dt_dim_decl_t)};
+  dt_dim_decl_t dims[2] = DT_ZERO;
+  dims[1].is_static = cols != 0, dims[1].value = cols;
+  dt_input_decl_t input = DT_ZERO;
+  input.name = "x";
+  input.dtype = DT_F32;
+  input.rank = 2;
+  input.dims = dims;
+  dt_function_options_t options = DT_ZERO;
+  options.struct_size = sizeof options;
+  options.name = "softmax";
+  options.n_inputs = 1;
+  options.n_outputs = 1;
+  options.inputs = &input;
+  options.input_size = sizeof input;
+  options.dim_size = sizeof(dt_dim_decl_t);
   dt_function_t *function = NULL;
   dt_tensor_t *x = NULL, *y = NULL;
   must(dt_function_create(runtime, program, NULL, &options, &function));
-  must(dt_tensor_create_empty(DT_F32, 2, (int64_t[]){3, cols ? cols : 4}, &x));
+  const int64_t sizes[] = {3, cols ? cols : 4};
+  must(dt_tensor_create_empty(DT_F32, 2, sizes, &x));
   for (int64_t k = 0; k < dt_tensor_count(x); k++)
     ((float *)dt_tensor_data(x))[k] = (float)(k % 4);
   must(dt_call(session, function, &x, 1, &y, 1, NULL));
@@ -101,9 +109,14 @@ int main(void) {
   dt_session_t *session = NULL;
   must(dt_runtime_create(NULL, &runtime));
   must(dt_session_create(runtime, NULL, &session));
-  const dt_op_options_t op = {
-      .struct_size = sizeof op, .name = "example.softmax_rows", .infer = infer, .kernel = rows};
-  const dt_pass_options_t options = {.struct_size = sizeof options, .name = "few_columns"};
+  dt_op_options_t op = DT_ZERO;
+  op.struct_size = sizeof op;
+  op.name = "example.softmax_rows";
+  op.infer = infer;
+  op.kernel = rows;
+  dt_pass_options_t options = DT_ZERO;
+  options.struct_size = sizeof options;
+  options.name = "few_columns";
   must(dt_op_register(runtime, &op));
   must(dt_lowering_override(runtime, "softmax", lower, NULL, &options));
   printf("4 columns:\n");

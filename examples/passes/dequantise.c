@@ -25,7 +25,7 @@ typedef struct weights_t {
 } weights_t;
 
 static dt_status_t linear(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
-  const weights_t *weights = closure;
+  const weights_t *weights = (const weights_t *)closure;
   dt_value_t w = dt_cast(t, dt_constant(t, "w", weights->w), DT_F32);
   out[0] = dt_matmul(t, in[0], dt_mul(t, w, dt_constant(t, "scale", weights->scale)));
   return NULL;
@@ -33,7 +33,8 @@ static dt_status_t linear(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, 
 
 // ---- The pass -----------------------------------------------------------------------------------
 static const char *op_of(dt_rewriter_t *r, dt_value_t node) {
-  dt_node_info_t info = {.struct_size = sizeof info};
+  dt_node_info_t info = DT_ZERO;
+  info.struct_size = sizeof info;
   dt_status_t status = dt_rewriter_node(r, node, &info);
   dt_status_free(status);
   return status ? "" : info.op;
@@ -57,9 +58,9 @@ static bool is_dequantised(dt_rewriter_t *r, dt_value_t product, dt_value_t *w, 
 }
 
 static dt_status_t move_scales(dt_rewriter_t *r, void *closure) {
-  int *moved = closure;
+  int *moved = (int *)closure;
   dt_trace_t *t = dt_rewriter_trace(r);
-  for (dt_value_t node = {0}; (node = dt_rewriter_next(r, node)).id;) {
+  for (dt_value_t node = DT_ZERO; (node = dt_rewriter_next(r, node)).id;) {
     dt_value_t w, scale;
     if (!is_dequantised(r, node, &w, &scale))
       continue;
@@ -75,7 +76,8 @@ static dt_status_t move_scales(dt_rewriter_t *r, void *closure) {
 // ---- Calls --------------------------------------------------------------------------------------
 static void call(dt_session_t *session, dt_function_t *function, int64_t batch) {
   dt_tensor_t *x = NULL, *y = NULL;
-  must(dt_tensor_create_empty(DT_F32, 2, (int64_t[]){batch, DEPTH}, &x));
+  const int64_t sizes[] = {batch, DEPTH};
+  must(dt_tensor_create_empty(DT_F32, 2, sizes, &x));
   for (int64_t k = 0; k < dt_tensor_count(x); k++)
     ((float *)dt_tensor_data(x))[k] = (float)(k % 5) - 2;
   must(dt_call(session, function, &x, 1, &y, 1, NULL));
@@ -93,25 +95,32 @@ int main(void) {
   int moved = 0;
   must(dt_runtime_create(NULL, &runtime));
   must(dt_session_create(runtime, NULL, &session));
-  must(dt_tensor_create_empty(DT_I8, 2, (int64_t[]){DEPTH, WIDTH}, &weights.w));
-  must(dt_tensor_create_empty(DT_F32, 1, (int64_t[]){WIDTH}, &weights.scale));
+  static const int64_t sizes[] = {DEPTH, WIDTH};
+  must(dt_tensor_create_empty(DT_I8, 2, sizes, &weights.w));
+  must(dt_tensor_create_empty(DT_F32, 1, &sizes[1], &weights.scale));
   for (int k = 0; k < DEPTH * WIDTH; k++)
     ((int8_t *)dt_tensor_data(weights.w))[k] = (int8_t)(10 * k - 60);
   for (int k = 0; k < WIDTH; k++)
     ((float *)dt_tensor_data(weights.scale))[k] = 0.01F * (float)(k + 1);
 
-  const dt_pass_options_t pass = {
-      .struct_size = sizeof pass, .name = "move_scales", .identity = "move_scales 1"};
+  dt_pass_options_t pass = DT_ZERO;
+  pass.struct_size = sizeof pass;
+  pass.name = "move_scales";
+  pass.identity = "move_scales 1";
   must(dt_runtime_add_pass(runtime, DT_POINT_TRACED, move_scales, &moved, &pass));
 
-  const dt_input_decl_t input = {.name = "x", .dtype = DT_F32, .rank = 2};
-  dt_function_options_t options = {.struct_size = sizeof options,
-                                   .name = "linear",
-                                   .n_inputs = 1,
-                                   .n_outputs = 1,
-                                   .inputs = &input,
-                                   .input_size = sizeof input,
-                                   .dim_size = sizeof(dt_dim_decl_t)};
+  dt_input_decl_t input = DT_ZERO;
+  input.name = "x";
+  input.dtype = DT_F32;
+  input.rank = 2;
+  dt_function_options_t options = DT_ZERO;
+  options.struct_size = sizeof options;
+  options.name = "linear";
+  options.n_inputs = 1;
+  options.n_outputs = 1;
+  options.inputs = &input;
+  options.input_size = sizeof input;
+  options.dim_size = sizeof(dt_dim_decl_t);
   static const char *const chosen[] = {"-move_scales", NULL};
   for (int k = 0; k < 2; k++) {
     dt_function_t *function = NULL;

@@ -29,7 +29,7 @@ static dt_value_t rms_norm(dt_trace_t *t, dt_value_t x, dt_value_t scale, double
 
 // Layers of x = x + y; y = gelu(norm(x)). A large epsilon is no norm that the pattern wants.
 static dt_status_t layers(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
-  const double *epsilon = closure;
+  const double *epsilon = (const double *)closure;
   dt_value_t x = in[0], y = in[0];
   for (int layer = 0; layer < LAYERS; layer++) {
     x = dt_add(t, x, y);
@@ -89,7 +89,9 @@ static dt_status_t sum_and_norm(dt_trace_t *t, const dt_value_t *in, dt_value_t 
 // What to put in its place.
 static dt_status_t fused(dt_match_t *match, dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
                          void *closure) {
-  dt_op_attr_t epsilon = {.name = "epsilon", .kind = DT_OP_ATTR_FLOAT};
+  dt_op_attr_t epsilon = DT_ZERO;
+  epsilon.name = "epsilon";
+  epsilon.kind = DT_OP_ATTR_FLOAT;
   (void)closure;
   (void)dt_match_literal(match, "epsilon", &epsilon.f);
   dt_op_call(t, "example.add_norm", 3, in, 1, &epsilon, 2, out);
@@ -114,21 +116,29 @@ static bool is_small(double number, void *closure) {
 }
 
 static dt_pattern_t *make_pattern(void) {
-  const dt_dim_decl_t dims[] = {{.name = "rows"}, {.name = "width"}}; // equal where named alike
-  const dt_wildcard_t wildcards[] = {
-      {.name = "a", .dtype = DT_F32, .ranked = true, .rank = 2, .dims = dims},
-      {.name = "b", .dtype = DT_F32, .ranked = true, .rank = 2, .dims = dims},
-      {.name = "scale", .dtype = DT_F32, .ranked = true, .rank = 1, .dims = &dims[1]},
-      {.name = "epsilon", .kind = DT_WILDCARD_LITERAL, .accepts = is_small},
-  };
-  const dt_pattern_options_t options = {.struct_size = sizeof options,
-                                        .name = "fused_norm",
-                                        .identity = "fused_norm 1",
-                                        .n_wildcards = 4,
-                                        .n_outputs = 2,
-                                        .wildcard_size = sizeof wildcards[0],
-                                        .dim_size = sizeof dims[0],
-                                        .wildcards = wildcards};
+  dt_dim_decl_t dims[2] = DT_ZERO; // equal where named alike
+  dims[0].name = "rows", dims[1].name = "width";
+  dt_wildcard_t wildcards[4] = DT_ZERO;
+  static const char *const names[] = {"a", "b", "scale"};
+  for (int k = 0; k < 3; k++) {
+    wildcards[k].name = names[k];
+    wildcards[k].dtype = DT_F32;
+    wildcards[k].ranked = true;
+    wildcards[k].rank = k < 2 ? 2 : 1;
+    wildcards[k].dims = k < 2 ? dims : &dims[1];
+  }
+  wildcards[3].name = "epsilon";
+  wildcards[3].kind = DT_WILDCARD_LITERAL;
+  wildcards[3].accepts = is_small;
+  dt_pattern_options_t options = DT_ZERO;
+  options.struct_size = sizeof options;
+  options.name = "fused_norm";
+  options.identity = "fused_norm 1";
+  options.n_wildcards = 4;
+  options.n_outputs = 2;
+  options.wildcard_size = sizeof wildcards[0];
+  options.dim_size = sizeof dims[0];
+  options.wildcards = wildcards;
   dt_pattern_t *pattern = NULL;
   must(dt_pattern_create(sum_and_norm, fused, check, NULL, &options, &pattern));
   return pattern;
@@ -151,19 +161,24 @@ static dt_tensor_t *counting(uint32_t rank, const int64_t *sizes) {
 
 // Where the pattern does not match, it says why.
 static void call(const place_t *place, int64_t width, double epsilon) {
-  const dt_dim_decl_t x_dims[] = {{.name = "rows"}, {.is_static = true, .value = width}};
-  const dt_input_decl_t inputs[] = {
-      {.name = "x", .dtype = DT_F32, .rank = 2, .dims = x_dims},
-      {.name = "scale", .dtype = DT_F32, .rank = 1, .dims = &x_dims[1]}};
-  const dt_function_options_t options = {.struct_size = sizeof options,
-                                         .name = "layers",
-                                         .n_inputs = 2,
-                                         .n_outputs = 1,
-                                         .inputs = inputs,
-                                         .input_size = sizeof inputs[0],
-                                         .dim_size = sizeof x_dims[0]};
+  dt_dim_decl_t x_dims[2] = DT_ZERO;
+  x_dims[0].name = "rows";
+  x_dims[1].is_static = true, x_dims[1].value = width;
+  dt_input_decl_t inputs[2] = DT_ZERO;
+  inputs[0].name = "x", inputs[0].dtype = DT_F32, inputs[0].rank = 2, inputs[0].dims = x_dims;
+  inputs[1].name = "scale", inputs[1].dtype = DT_F32, inputs[1].rank = 1,
+  inputs[1].dims = &x_dims[1];
+  dt_function_options_t options = DT_ZERO;
+  options.struct_size = sizeof options;
+  options.name = "layers";
+  options.n_inputs = 2;
+  options.n_outputs = 1;
+  options.inputs = inputs;
+  options.input_size = sizeof inputs[0];
+  options.dim_size = sizeof x_dims[0];
   dt_function_t *function = NULL;
-  dt_tensor_t *in[] = {counting(2, (const int64_t[]){2, width}), counting(1, &width)}, *out = NULL;
+  const int64_t sizes[] = {2, width};
+  dt_tensor_t *in[] = {counting(2, sizes), counting(1, &width)}, *out = NULL;
   uint64_t before = dt_pattern_count(place->pattern);
   must(dt_function_create(place->runtime, layers, &epsilon, &options, &function));
   must(dt_call(place->session, function, in, 2, &out, 1, NULL));
@@ -186,11 +201,12 @@ int main(void) {
   place_t place = {NULL, NULL, make_pattern()};
   must(dt_runtime_create(NULL, &place.runtime));
   must(dt_session_create(place.runtime, NULL, &place.session));
-  const dt_op_options_t op = {.struct_size = sizeof op,
-                              .name = "example.add_norm",
-                              .least_inputs = 3,
-                              .infer = infer,
-                              .kernel = add_norm};
+  dt_op_options_t op = DT_ZERO;
+  op.struct_size = sizeof op;
+  op.name = "example.add_norm";
+  op.least_inputs = 3;
+  op.infer = infer;
+  op.kernel = add_norm;
   must(dt_op_register(place.runtime, &op));
   must(dt_runtime_add_pattern(place.runtime, place.pattern));
   call(&place, 8, 1e-5);

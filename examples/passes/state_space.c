@@ -44,10 +44,11 @@ static dt_status_t layer(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, v
 // ---- The same by hand ---------------------------------------------------------------------------
 static float softplus(float x) { return log1pf(expf(x)); }
 
+static const float *numbers(dt_tensor_t *tensor) { return (const float *)dt_tensor_data(tensor); }
+
 static float by_hand(dt_tensor_t *const *in, int64_t batch, int64_t length, int64_t channel) {
-  const float *u = dt_tensor_data(in[0]), *delta = dt_tensor_data(in[1]);
-  const float *decay = dt_tensor_data(in[2]), *b = dt_tensor_data(in[3]),
-              *c = dt_tensor_data(in[4]);
+  const float *u = numbers(in[0]), *delta = numbers(in[1]), *decay = numbers(in[2]);
+  const float *b = numbers(in[3]), *c = numbers(in[4]);
   float h[STATES] = {0}, y = 0;
   for (int64_t i = 0; i < length; i++) {
     int64_t at = (batch * length + i) * CHANNELS + channel, row = (batch * length + i) * STATES;
@@ -71,10 +72,11 @@ static dt_tensor_t *waves(uint32_t rank, const int64_t *sizes, float pitch) {
 }
 
 static void call(dt_session_t *session, dt_function_t *function, int64_t batch, int64_t length) {
+  static const int64_t of_decay[] = {CHANNELS, STATES};
   const int64_t of_channels[] = {batch, length, CHANNELS}, of_states[] = {batch, length, STATES};
   dt_tensor_t *in[] = {waves(3, of_channels, 0.3F), waves(3, of_channels, 0.7F),
-                       waves(2, (const int64_t[]){CHANNELS, STATES}, 1.1F),
-                       waves(3, of_states, 0.5F), waves(3, of_states, 0.9F)};
+                       waves(2, of_decay, 1.1F), waves(3, of_states, 0.5F),
+                       waves(3, of_states, 0.9F)};
   dt_tensor_t *y = NULL;
   must(dt_call(session, function, in, 5, &y, 1, NULL));
   float last = ((const float *)dt_tensor_data(y))[dt_tensor_count(y) - 1];
@@ -87,21 +89,26 @@ static void call(dt_session_t *session, dt_function_t *function, int64_t batch, 
 }
 
 int main(void) {
-  const dt_dim_decl_t dims[] = {{.name = "batch"}, {.name = "length"}, {.name = "channels"}};
-  const dt_dim_decl_t rows[] = {{.name = "batch"}, {.name = "length"}, {.name = "states"}};
-  const dt_dim_decl_t table[] = {{.name = "channels"}, {.name = "states"}};
-  const dt_input_decl_t inputs[] = {{.name = "u", .dtype = DT_F32, .rank = 3, .dims = dims},
-                                    {.name = "delta", .dtype = DT_F32, .rank = 3, .dims = dims},
-                                    {.name = "decay", .dtype = DT_F32, .rank = 2, .dims = table},
-                                    {.name = "b", .dtype = DT_F32, .rank = 3, .dims = rows},
-                                    {.name = "c", .dtype = DT_F32, .rank = 3, .dims = rows}};
-  const dt_function_options_t options = {.struct_size = sizeof options,
-                                         .name = "state_space",
-                                         .n_inputs = 5,
-                                         .n_outputs = 1,
-                                         .inputs = inputs,
-                                         .input_size = sizeof inputs[0],
-                                         .dim_size = sizeof dims[0]};
+  dt_dim_decl_t dims[3] = DT_ZERO, rows[3] = DT_ZERO, table[2] = DT_ZERO;
+  dims[0].name = "batch", dims[1].name = "length", dims[2].name = "channels";
+  rows[0].name = "batch", rows[1].name = "length", rows[2].name = "states";
+  table[0].name = "channels", table[1].name = "states";
+  static const char *const names[] = {"u", "delta", "decay", "b", "c"};
+  dt_input_decl_t inputs[5] = DT_ZERO;
+  for (int k = 0; k < 5; k++) {
+    inputs[k].name = names[k];
+    inputs[k].dtype = DT_F32;
+    inputs[k].rank = k == 2 ? 2 : 3;
+    inputs[k].dims = k == 2 ? table : k < 2 ? dims : rows;
+  }
+  dt_function_options_t options = DT_ZERO;
+  options.struct_size = sizeof options;
+  options.name = "state_space";
+  options.n_inputs = 5;
+  options.n_outputs = 1;
+  options.inputs = inputs;
+  options.input_size = sizeof inputs[0];
+  options.dim_size = sizeof dims[0];
   dt_runtime_t *runtime = NULL;
   dt_session_t *session = NULL;
   dt_function_t *function = NULL;

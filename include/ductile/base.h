@@ -174,6 +174,17 @@ typedef struct dt_sym_t {
   uint32_t id;
 } dt_sym_t;
 
+// ---- Structs ------------------------------------------------------------------------------------
+
+// The initialiser of a struct or an array, in C and in C++: all of it is zero.
+// clang-format off
+#ifdef __cplusplus
+#define DT_ZERO {}
+#else
+#define DT_ZERO {0}
+#endif
+// clang-format on
+
 #ifdef __cplusplus
 }
 #endif

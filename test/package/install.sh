@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# usage: install.sh CMAKE BUILD_DIR. Installs a build into a folder, moves that folder, and builds
-# and runs a program against it, by pkg-config in C and C++ and by find_package.
+# usage: install.sh CMAKE BUILD_DIR [FAKE_CUDA]. Installs a build into a folder, moves that folder, and
+# builds and runs a program against it, by pkg-config in C and C++ and by find_package. With the fake
+# driver the programs of the pages follow (examples.sh).
 set -euo pipefail
 cmake=$1
 build=$2
+fake=${3:-}
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -74,3 +76,5 @@ for program in "$work/user_c" "$work/user_cc" "$work/project/build/user"; do
   printf '%s: %s\n' "${program##*/}" "$answer"
   [[ $answer == "$version 6" ]] || { printf 'expected: %s 6\n' "$version" && exit 1; }
 done
+
+[[ -z $fake ]] || "$(dirname "${BASH_SOURCE[0]}")/examples.sh" "$cmake" "$work/second" "$fake"
