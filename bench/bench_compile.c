@@ -23,7 +23,7 @@ static const double limit_node_ms = 1.5, limit_growth = 1.5;
 static const double limit_base_bytes = 300e6, limit_node_bytes = 40e3;
 
 static const char usage[] =
-    "usage: bench_compile [--json] [--nodes LIST] [--threads N] [--stages]\n"
+    "usage: bench_compile [--json] [--nodes LIST] [--threads N] [--called] [--stages]\n"
     "\n"
     "Compiles graphs of plain layers (7 nodes each) and prints what that costs: wall and "
     "processor\n"
@@ -31,6 +31,7 @@ static const char usage[] =
     "first size to each.\n"
     "  --nodes LIST   sizes, by commas (default: 800,1600,3200,11200)\n"
     "  --threads N    compile threads (default: 2)\n"
+    "  --called       each layer is a call of one subgraph (dt_subgraph)\n"
     "  --stages       each stage's processor time, too, and the process's memory after it\n"
     "  --json         JSON lines\n"
     "Exit codes: 0 measured, whatever the figures; 1 something failed; 2 wrong usage.\n";
@@ -39,13 +40,14 @@ typedef struct arguments_t {
   long nodes[MOST_SIZES];
   int n_sizes;
   long threads;
-  bool json, stages, help;
+  bool json, called, stages, help;
 } arguments_t;
 
 // ---- The graph ----------------------------------------------------------------------------------
 
 typedef struct layers_t {
   long count;
+  bool called;
   dt_tensor_t *square, *line; // of zeros; every constant holds one of them
 } layers_t;
 
@@ -55,19 +57,28 @@ static dt_value_t constant(dt_trace_t *trace, const char *what, long layer, dt_t
   return dt_constant(trace, name, tensor);
 }
 
+// Of x, weight, bias, scale and shift.
+static dt_status_t layer(dt_trace_t *trace, const dt_value_t *in, dt_value_t *out, void *closure) {
+  const int32_t rows = 1;
+  (void)closure;
+  dt_value_t y = dt_add(trace, dt_matmul(trace, in[0], in[1]), in[2]);
+  dt_value_t z = dt_softmax(trace, dt_layer_norm(trace, y, in[3], in[4], 1e-5), -1);
+  out[0] = dt_add(trace, y, dt_amax(trace, dt_transpose(trace, z, 0, 1), 1, &rows, false));
+  return NULL;
+}
+
 static dt_status_t program(dt_trace_t *trace, const dt_value_t *in, dt_value_t *out,
                            void *closure) {
   const layers_t *layers = closure;
-  const int32_t rows = 1;
   dt_value_t x = in[0];
   for (long k = 0; k < layers->count; k++) {
-    dt_value_t weight = constant(trace, "weight", k, layers->square);
-    dt_value_t bias = constant(trace, "bias", k, layers->line);
-    dt_value_t scale = constant(trace, "scale", k, layers->line);
-    dt_value_t shift = constant(trace, "shift", k, layers->line);
-    dt_value_t y = dt_add(trace, dt_matmul(trace, x, weight), bias);
-    dt_value_t z = dt_softmax(trace, dt_layer_norm(trace, y, scale, shift, 1e-5), -1);
-    x = dt_add(trace, y, dt_amax(trace, dt_transpose(trace, z, 0, 1), 1, &rows, false));
+    dt_value_t operands[] = {
+        x, constant(trace, "weight", k, layers->square), constant(trace, "bias", k, layers->line),
+        constant(trace, "scale", k, layers->line), constant(trace, "shift", k, layers->line)};
+    if (layers->called)
+      dt_subgraph(trace, layer, NULL, 5, operands, 1, 0, &x);
+    else
+      (void)layer(trace, operands, &x, NULL);
   }
   out[0] = x;
   return dt_trace_status(trace);
@@ -130,7 +141,7 @@ static void take_line(void *user, const char *line, size_t len) {
 
 typedef struct cost_t {
   bool good;
-  double wall_ms, processor_ms, peak_bytes;
+  double wall_ms, processor_ms, peak_bytes, code_bytes;
   stages_t stages;
 } cost_t;
 
@@ -141,7 +152,7 @@ static double processor_ms(void) {
          (double)(usage_now.ru_utime.tv_usec + usage_now.ru_stime.tv_usec) * 1e-3;
 }
 
-static bool compile(layers_t *layers, dt_runtime_t *runtime) {
+static bool compile(layers_t *layers, dt_runtime_t *runtime, cost_t *out) {
   const dt_dim_decl_t dims[] = {{.name = "n"}, {.is_static = true, .value = WIDTH}};
   const dt_input_decl_t input = {.name = "x", .dtype = DT_F32, .rank = 2, .dims = dims};
   const dt_function_options_t options = {.struct_size = sizeof options,
@@ -150,10 +161,13 @@ static bool compile(layers_t *layers, dt_runtime_t *runtime) {
                                          .n_outputs = 1,
                                          .inputs = &input};
   dt_function_t *function = NULL;
+  dt_function_stats_t stats = {.struct_size = sizeof stats};
   bool good = make_zeros(2, &layers->square) && make_zeros(1, &layers->line) &&
               bench_ok(dt_function_create(runtime, program, layers, &options, &function),
                        "making the function") &&
-              bench_ok(dt_function_prepare(function, NULL), "compiling");
+              bench_ok(dt_function_prepare(function, NULL), "compiling") &&
+              bench_ok(dt_function_stats(function, &stats), "reading the statistics");
+  out->code_bytes = (double)stats.code_bytes;
   dt_function_release(function);
   dt_tensor_release(layers->square);
   dt_tensor_release(layers->line);
@@ -163,7 +177,7 @@ static bool compile(layers_t *layers, dt_runtime_t *runtime) {
 static void measure(const arguments_t *arguments, long nodes, cost_t *out) {
   const dt_runtime_options_t options = {.struct_size = sizeof options,
                                         .compile_threads = (uint32_t)arguments->threads};
-  layers_t layers = {.count = (nodes + LAYER_NODES - 1) / LAYER_NODES};
+  layers_t layers = {.count = (nodes + LAYER_NODES - 1) / LAYER_NODES, .called = arguments->called};
   dt_runtime_t *runtime = NULL;
   struct rusage peak;
   if (!bench_ok(dt_runtime_create(&options, &runtime), "making the runtime"))
@@ -171,7 +185,7 @@ static void measure(const arguments_t *arguments, long nodes, cost_t *out) {
   dt_log_sink_set(take_line, &out->stages);
   out->good = bench_ok(dt_log_configure("compile:2"), "asking for the log");
   double start = bench_now_ns(), used = processor_ms();
-  out->good = out->good && compile(&layers, runtime);
+  out->good = out->good && compile(&layers, runtime, out);
   out->wall_ms = (bench_now_ns() - start) * 1e-6;
   out->processor_ms = processor_ms() - used;
   (void)getrusage(RUSAGE_SELF, &peak);
@@ -218,6 +232,7 @@ static void report_size(bench_report_t *report, const arguments_t *arguments, lo
                 cost->processor_ms / made / first_node_ms, limit_growth);
   bench_limited(report, name, "peak", "MB", cost->peak_bytes * 1e-6,
                 (limit_base_bytes + limit_node_bytes * made) * 1e-6);
+  bench_value(report, name, "code", "KB", cost->code_bytes * 1e-3);
   double stages_ms = 0;
   for (int k = 0; k < cost->stages.count; k++) {
     stages_ms += cost->stages.ms[k];
@@ -263,10 +278,13 @@ static bool parse_sizes(const char *text, arguments_t *out) {
 }
 
 static bool parse(int argc, char **argv, arguments_t *out) {
-  static const struct option options[] = {
-      {"json", no_argument, NULL, 'j'},          {"nodes", required_argument, NULL, 'n'},
-      {"threads", required_argument, NULL, 't'}, {"stages", no_argument, NULL, 's'},
-      {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0}};
+  static const struct option options[] = {{"json", no_argument, NULL, 'j'},
+                                          {"nodes", required_argument, NULL, 'n'},
+                                          {"threads", required_argument, NULL, 't'},
+                                          {"stages", no_argument, NULL, 's'},
+                                          {"called", no_argument, NULL, 'c'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
   bool good = true;
   for (int option; good && (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
     if (option == 'j')
@@ -275,6 +293,8 @@ static bool parse(int argc, char **argv, arguments_t *out) {
       good = parse_sizes(optarg, out);
     else if (option == 't')
       good = bench_parse_number(optarg, 1, 64, &out->threads);
+    else if (option == 'c')
+      out->called = true;
     else if (option == 's')
       out->stages = true;
     else if (option == 'h')

@@ -10,8 +10,12 @@
 // So no kernel, and no part of one, moves over the border of a region, and nothing is computed more
 // often than the program says. Kernels of constants alone leave their regions when the program is
 // planned.
+//
+// A section that equals an earlier one but for its buffers gets copies of what the pass made of
+// that one. So the layers of a deep program, called by dt_subgraph, cost what one of them costs.
 #include "fuse/body.h"
 #include "fuse/fuse.h"
+#include "fuse/repeats.h"
 #include "runtime/base/status.h"
 
 #include <stdlib.h>
@@ -115,22 +119,10 @@ static dt_buffer_kind_t seen_as(const sections_t *r, const used_t *used, uint32_
 }
 
 // ---- The program of a section -------------------------------------------------------------------------
-// `ids`: by buffer, [id - 1], its id in the other program.
-static void renumber(dt_kernel_t *kernel, const uint32_t *ids) {
-  for (uint32_t s = 0; s < kernel->stages.len; s++) {
-    dt_stage_t *stage = &kernel->stages.items[s];
-    for (uint32_t i = 0; i < stage->stores.len; i++)
-      stage->stores.items[i].buffer.id = ids[stage->stores.items[i].buffer.id - 1];
-    for (uint32_t i = 0; i < stage->insts.len; i++)
-      if (dt__inst_reads(&stage->insts.items[i]).id)
-        stage->insts.items[i].buffer.id = ids[stage->insts.items[i].buffer.id - 1];
-  }
-}
-
 static dt_status_t take_kernels(sections_t *r, uint32_t first, uint32_t end, dt_program_t *view) {
   memset(&view->kernels, 0, sizeof(view->kernels));
   for (uint32_t k = first; k < end; k++) {
-    renumber(&r->program->kernels.items[k], r->place);
+    dt__kernel_renumber(&r->program->kernels.items[k], r->place);
     if (!DT_VEC_PUSH(view->arena, &view->kernels, r->program->kernels.items[k]))
       return DT_NO_MEMORY();
   }
@@ -223,7 +215,7 @@ static dt_status_t keep_kernels(sections_t *r, const dt_program_t *view, uint32_
   for (uint32_t k = 0; k < view->kernels.len; k++) {
     dt_kernel_t kernel = view->kernels.items[k];
     uint32_t chain = kernel.chain;
-    renumber(&kernel, ids);
+    dt__kernel_renumber(&kernel, ids);
     kernel.section = section;
     kernel.slices += kernel.slices ? base : 0;
     r->n_chains += chain && chain != before;
@@ -257,6 +249,78 @@ static dt_status_t keep_call(sections_t *r, const dt_kernel_t *kernel) {
   return DT_VEC_PUSH(r->program->arena, &r->kernels, *kernel) ? NULL : DT_NO_MEMORY();
 }
 
+// ---- Sections that repeat -------------------------------------------------------------------------
+// What a pass made of a section: places in the new kernels and slices, and the buffers that it
+// added.
+typedef struct made_t {
+  uint32_t kernel, kernel_end, slices, slices_end, buffer, buffer_end, chain;
+} made_t;
+
+// The buffers of `same` become what those of `one` were made, in copies of the added ones; `ids`:
+// by buffer of the one.
+static dt_status_t copy_buffers(sections_t *r, const dt_section_t *one, const dt_section_t *same,
+                                const made_t *made, uint32_t *ids) {
+  dt_program_t *program = r->program;
+  for (uint32_t i = 0; i < one->n_buffers; i++) {
+    uint32_t index = program->buffers.items[same->buffers[i] - 1].index;
+    ids[one->buffers[i] - 1] = same->buffers[i];
+    program->buffers.items[same->buffers[i] - 1] = program->buffers.items[one->buffers[i] - 1];
+    program->buffers.items[same->buffers[i] - 1].index = index;
+  }
+  for (uint32_t i = made->buffer; i < made->buffer_end; i++) {
+    dt_buffer_t buffer = program->buffers.items[i];
+    if (!DT_VEC_PUSH(program->arena, &program->buffers, buffer) ||
+        !DT_VEC_PUSH(program->arena, &program->offsets, DT_SYM_NONE_ID))
+      return DT_NO_MEMORY();
+    ids[i] = program->buffers.len;
+  }
+  return NULL;
+}
+
+static dt_status_t repeat_section(sections_t *r, const dt_section_t *one, const dt_section_t *same,
+                                  const made_t *made) {
+  dt_program_t *program = r->program;
+  uint32_t section = program->kernels.items[same->first].section;
+  uint32_t slices = r->slices.len, chains = r->n_chains;
+  uint32_t *ids = DT_ARENA_ARRAY(program->arena, uint32_t, (size_t)program->buffers.len + 1);
+  if (!ids)
+    return DT_NO_MEMORY();
+  DT_TRY(copy_buffers(r, one, same, made, ids));
+  for (uint32_t i = made->slices; i < made->slices_end; i++) {
+    dt_program_slices_t own = r->slices.items[i];
+    if (!DT_VEC_PUSH(program->arena, &r->slices, own))
+      return DT_NO_MEMORY();
+  }
+  for (uint32_t k = made->kernel; k < made->kernel_end; k++) {
+    dt_kernel_t kernel = r->kernels.items[k];
+    if (!dt__kernel_copy(program, &kernel))
+      return DT_NO_MEMORY();
+    dt__kernel_renumber(&kernel, ids);
+    kernel.section = section;
+    kernel.slices += kernel.slices ? slices - made->slices : 0;
+    kernel.chain += kernel.chain ? chains - made->chain : 0;
+    r->n_chains = kernel.chain > r->n_chains ? kernel.chain : r->n_chains;
+    if (!DT_VEC_PUSH(program->arena, &r->kernels, kernel))
+      return DT_NO_MEMORY();
+  }
+  return NULL;
+}
+
+static dt_status_t fuse_one(sections_t *r, const dt_section_t *section, const dt_target_t *target,
+                            dt_fuse_fn_t pass, made_t *made) {
+  const dt_kernel_t *first = &r->program->kernels.items[section->first];
+  *made = (made_t){.kernel = r->kernels.len,
+                   .slices = r->slices.len,
+                   .buffer = r->program->buffers.len,
+                   .chain = r->n_chains};
+  DT_TRY(is_call(first) ? keep_call(r, first)
+                        : fuse_section(r, section->first, section->end, target, pass));
+  made->kernel_end = r->kernels.len;
+  made->slices_end = r->slices.len;
+  made->buffer_end = r->program->buffers.len;
+  return NULL;
+}
+
 dt_status_t dt__fuse_each_section(dt_program_t *program, const dt_target_t *target,
                                   dt_fuse_fn_t pass) {
   sections_t r = {.program = program};
@@ -264,15 +328,22 @@ dt_status_t dt__fuse_each_section(dt_program_t *program, const dt_target_t *targ
     return pass(program, target);
   r.owner = DT_ARENA_ARRAY(program->arena, uint32_t, program->buffers.len + 1);
   r.place = DT_ARENA_ARRAY(program->arena, uint32_t, program->buffers.len + 1);
-  if (!r.owner || !r.place)
+  bool *shared = DT_ARENA_ARRAY(program->arena, bool, program->buffers.len + 1);
+  if (!r.owner || !r.place || !shared)
     return DT_NO_MEMORY();
   find_owners(&r);
-  for (uint32_t first = 0, end = 0; first < program->kernels.len; first = end) {
-    uint32_t section = program->kernels.items[first].section;
-    while (end < program->kernels.len && program->kernels.items[end].section == section)
-      end++;
-    DT_TRY(is_call(&program->kernels.items[first]) ? keep_call(&r, &program->kernels.items[first])
-                                                   : fuse_section(&r, first, end, target, pass));
+  for (uint32_t i = 0; i < program->buffers.len; i++)
+    shared[i] = r.owner[i] == SHARED;
+  dt_section_t *sections = NULL;
+  uint32_t n = 0;
+  DT_TRY(dt__find_sections(program, shared, &sections, &n));
+  made_t *made = DT_ARENA_ARRAY(program->arena, made_t, (size_t)n + 1);
+  if (!made)
+    return DT_NO_MEMORY();
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t one = sections[i].same - 1;
+    DT_TRY(sections[i].same ? repeat_section(&r, &sections[one], &sections[i], &made[one])
+                            : fuse_one(&r, &sections[i], target, pass, &made[i]));
   }
   program->kernels.items = r.kernels.items;
   program->kernels.len = r.kernels.len;

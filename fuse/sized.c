@@ -166,7 +166,7 @@ static void look_at_numbers(sized_t *s, const dt_graph_t *graph) {
       refuse(s, "a number that is made of what is read from data may not fit in 64 bits");
   }
   for (uint32_t i = 0; i < graph->controls.len; i++)
-    for (uint32_t k = 0; k < dt__control_n(&graph->controls.items[i]); k++)
+    for (uint32_t k = 0; k < dt__control_own_n(&graph->controls.items[i]); k++)
       look_at_numbers(s, graph->controls.items[i].bodies[k]);
 }
 

@@ -88,7 +88,7 @@ static void plan_numbers_of(dt_host_t *h, uint32_t segment, const dt_graph_t *gr
     if (graph->nodes.items[i].op == DT_OP_size)
       plan_number(h, segment, graph->nodes.items[i].attrs->syms[0]);
   for (uint32_t i = 0; i < graph->controls.len; i++)
-    for (uint32_t k = 0; k < dt__control_n(&graph->controls.items[i]); k++)
+    for (uint32_t k = 0; k < dt__control_own_n(&graph->controls.items[i]); k++)
       plan_numbers_of(h, segment, graph->controls.items[i].bodies[k]);
 }
 

@@ -136,6 +136,16 @@ DT_API void dt_switch(dt_trace_t *trace, dt_value_t index, uint32_t n_cases,
 DT_API void dt_while(dt_trace_t *trace, dt_branch_fn_t cond_fn, dt_branch_fn_t body_fn,
                      void *closure, uint32_t n_state, const dt_value_t *init, uint32_t n_captured,
                      const dt_value_t *captured, dt_value_t *out);
+// out[0 … n_out-1] of `fn`, which gets in[0 … n_in-1], at least one: a part of a program that is
+// called many times, such as a layer with other weights. `fn` is traced at the first call, and
+// again only for another `closure`, n_out, or operands of other dtypes, ranks or sizes that are not
+// known to be equal. All other calls share what was traced: it is compiled once, and its code is
+// there once. So what `fn` does may depend on `closure` only where that is the same for all of
+// them, and operands have no known values in it. Captured weights are the same in every call: give
+// weights that differ as operands. Nothing is fused over the border of a call. `flags`: 0 (others:
+// DT_E_UNSUPPORTED). A subgraph that calls itself, deeper than 32: DT_E_LIMIT.
+DT_API void dt_subgraph(dt_trace_t *trace, dt_branch_fn_t fn, void *closure, uint32_t n_in,
+                        const dt_value_t *in, uint32_t n_out, uint32_t flags, dt_value_t *out);
 
 // ---- Updates ------------------------------------------------------------------------------------
 // Each call writes `value` into the memory of tensor input `input`, a value of in[], once every

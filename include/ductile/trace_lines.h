@@ -18,6 +18,7 @@
 #define dt_cond(trace, ...) (dt_cond)(DT_AT(trace), __VA_ARGS__)
 #define dt_switch(trace, ...) (dt_switch)(DT_AT(trace), __VA_ARGS__)
 #define dt_while(trace, ...) (dt_while)(DT_AT(trace), __VA_ARGS__)
+#define dt_subgraph(trace, ...) (dt_subgraph)(DT_AT(trace), __VA_ARGS__)
 #define dt_neg(trace, ...) (dt_neg)(DT_AT(trace), __VA_ARGS__)
 #define dt_abs(trace, ...) (dt_abs)(DT_AT(trace), __VA_ARGS__)
 #define dt_sign(trace, ...) (dt_sign)(DT_AT(trace), __VA_ARGS__)

@@ -49,6 +49,8 @@ static bool copy_externals(dt_graph_t *copy) {
 static dt_status_t copy_bodies(dt_graph_t *copy) {
   for (uint32_t k = 0; k < copy->controls.len; k++) {
     dt_graph_control_t *control = &copy->controls.items[k];
+    if (dt__control_shares(copy->controls.items, copy->controls.items, k))
+      continue;
     for (uint32_t b = 0; b < DT_MOST_CASES && control->bodies[b]; b++) {
       dt_graph_t *body = NULL;
       DT_TRY(dt__graph_copy(copy->arena, control->bodies[b], &body));

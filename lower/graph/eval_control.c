@@ -175,6 +175,18 @@ dt_status_t dt__eval_while(const dt_eval_t *e, const dt_node_t *node, dt_eval_va
   return NULL;
 }
 
+dt_status_t dt__eval_call(const dt_eval_t *e, const dt_node_t *node, dt_eval_value_t *out) {
+  const dt_graph_t *body = dt__graph_control(e->graph, node)->bodies[0];
+  dt_eval_value_t *operands = operands_of(e, node, 0);
+  dt_eval_value_t *results = DT_ARENA_ARRAY(e->arena, dt_eval_value_t, body->outputs.len + 1);
+  if (!operands || !results)
+    return DT_NO_MEMORY();
+  DT_TRY(dt__eval_body(e, body, operands, e->arena, results));
+  e->results[node->attrs->index] = results;
+  out->data[0].i = 0;
+  return NULL;
+}
+
 dt_status_t dt__eval_result(const dt_eval_t *e, const dt_node_t *node, dt_eval_value_t *out) {
   const dt_node_t *control = dt__graph_node(e->graph, node->inputs[0]);
   dt_eval_value_t **results = control->op == DT_OP_external ? e->externals : e->results;

@@ -59,8 +59,9 @@ enum {
 // attributes compare and hash as bytes (padding included: always start from {0}).
 typedef struct dt_attrs_t {
   dt_dtype_t dtype; // cast, scalar, iota, size
-  uint32_t index;  // input, constant: which; cond, switch, while: of graph->controls; result: which
-                   // external: of graph->externals
+  uint32_t
+      index; // input, constant: which; cond, switch, while, call: of graph->controls; result: which
+             // external: of graph->externals
   uint32_t n_axes; // reductions (ascending), permute (order), concat, gather, iota, softmax (one)
                    // windows: how many dims they have
   int32_t axes[DT_MAX_RANK];
@@ -134,7 +135,8 @@ typedef struct dt_graph_assert_t {
   dt_code_t code; // what a call that fails it gets; DT_OK: DT_E_SHAPE
 } dt_graph_assert_t;
 
-// The bodies of a `cond` (then, else), of a `switch` (its cases) or of a `while` (test, body):
+// The bodies of a `cond` (then, else), of a `switch` (its cases), of a `while` (test, body) or of a
+// `call` (the one):
 // graphs in the same environment that read operands as their inputs, in order, without the
 // predicate. They have no constants, captures, asserts or updates and bind no symbols. Branches
 // agree in their outputs' dtypes, ranks and sizes; a test gives one rank-0 bool; a body's outputs
@@ -144,6 +146,7 @@ typedef struct dt_graph_assert_t {
 #define DT_MOST_CASES 64u
 typedef struct dt_graph_control_t {
   const struct dt_graph *bodies[DT_MOST_CASES]; // the others are NULL
+  uint32_t same; // call: 1 + an earlier control of this graph whose body it is; 0: it has its own
 } dt_graph_control_t;
 static inline uint32_t dt__control_n(const dt_graph_control_t *control) {
   uint32_t n = 0;
@@ -151,6 +154,13 @@ static inline uint32_t dt__control_n(const dt_graph_control_t *control) {
     n++;
   return n;
 }
+
+// Of these, those that no earlier control of the graph has.
+static inline uint32_t dt__control_own_n(const dt_graph_control_t *control) {
+  return control->same ? 0 : dt__control_n(control);
+}
+// Bodies in bodies; deeper ones are refused.
+#define DT_MOST_BODY_DEPTH 32u
 
 // How a result lies in memory, without gaps: its dims from the outermost to the innermost.
 typedef struct dt_graph_order_t {
@@ -228,8 +238,10 @@ dt_status_t dt__graph_add_capture(dt_graph_t *graph, const dt_graph_capture_t *c
 // to that); an input is in one of them at most.
 dt_status_t dt__graph_add_update(dt_graph_t *graph, const dt_graph_update_t *update) DT_MUST_USE;
 
-// A `cond`, `switch`, `while` or `associative_scan` over bodies that are complete. `inputs`: the
-// predicate and operands, or the state (what is scanned) and what is captured. `others`: attributes
+// A `cond`, `switch`, `while`, `associative_scan` or `call` over bodies that are complete.
+// `inputs`: the predicate and operands, or the state (what is scanned) and what is captured, or
+// the operands. A body that an earlier `call` of the graph has is shared with it. `others`:
+// attributes
 // besides the bodies, or NULL.
 dt_status_t dt__graph_add_control(dt_graph_t *graph, dt_op_t op, const dt_graph_control_t *control,
                                   const dt_node_id_t *inputs, uint32_t n_inputs,
@@ -237,12 +249,23 @@ dt_status_t dt__graph_add_control(dt_graph_t *graph, dt_op_t op, const dt_graph_
                                   dt_node_id_t *out) DT_MUST_USE;
 static inline bool dt__op_is_control(dt_op_t op) {
   return op == DT_OP_cond || op == DT_OP_switch || op == DT_OP_while ||
-         op == DT_OP_associative_scan;
+         op == DT_OP_associative_scan || op == DT_OP_call;
 }
 // The bodies of one of these.
 static inline const dt_graph_control_t *dt__graph_control(const dt_graph_t *graph,
                                                           const dt_node_t *node) {
   return &graph->controls.items[node->attrs->index];
+}
+// 1 + the first of the graph's controls before `end` with this first body, or 0.
+uint32_t dt__control_same(const dt_graph_t *graph, const dt_graph_t *body, uint32_t end);
+// While new bodies are made of `from`'s, control by control: `to`'s control k is that of a body
+// which has been made, where it shares one, and true is given.
+static inline bool dt__control_shares(const dt_graph_control_t *from, dt_graph_control_t *to,
+                                      uint32_t k) {
+  to[k].same = from[k].same;
+  if (from[k].same)
+    to[k].bodies[0] = to[from[k].same - 1].bodies[0];
+  return from[k].same != 0;
 }
 // What the bodies are called: then, else, case, test, body, combine.
 const char *dt__control_body_name(dt_op_t op, uint32_t body);

@@ -171,6 +171,7 @@ DT_DTYPE_RULES
   RULE(nonzero, DT_ATTR_SYMS)                                                                      \
   RULE(select, DT_ATTR_SYMS)                                                                       \
   RULE(cond, DT_ATTR_INDEX)                                                                        \
+  RULE(call, DT_ATTR_INDEX)                                                                        \
   RULE(switch, DT_ATTR_INDEX)                                                                      \
   RULE(while, DT_ATTR_INDEX)                                                                       \
   RULE(associative_scan, DT_ATTR_INDEX | DT_ATTR_AXES)                                             \

@@ -13,6 +13,8 @@ const char *dt__control_body_name(dt_op_t op, uint32_t body) {
   static const char *const names[2][2] = {{"then", "else"}, {"test", "body"}};
   if (op == DT_OP_associative_scan)
     return "combine";
+  if (op == DT_OP_call)
+    return "body";
   return op == DT_OP_switch ? "case" : names[op == DT_OP_while][body & 1];
 }
 
@@ -27,10 +29,20 @@ dt_status_t dt__graph_add_control(dt_graph_t *graph, dt_op_t op, const dt_graph_
   attrs.index = graph->controls.len;
   if (!DT_VEC_PUSH(graph->arena, &graph->controls, *control))
     return DT_NO_MEMORY();
+  graph->controls.items[attrs.index].same =
+      op == DT_OP_call ? dt__control_same(graph, control->bodies[0], attrs.index) : 0;
   dt_status_t status = dt__graph_add(graph, op, inputs, n_inputs, &attrs, origin, out);
   if (status)
     graph->controls.len--;
   return status;
+}
+
+uint32_t dt__control_same(const dt_graph_t *graph, const dt_graph_t *body, uint32_t end) {
+  // Calls of one body mostly follow each other, and the last one knows the first.
+  for (uint32_t k = end; k-- > 0;)
+    if (graph->controls.items[k].bodies[0] == body)
+      return graph->controls.items[k].same ? graph->controls.items[k].same : k + 1;
+  return 0;
 }
 
 dt_status_t dt__graph_rehome_controls(dt_graph_t *graph) {
@@ -38,7 +50,9 @@ dt_status_t dt__graph_rehome_controls(dt_graph_t *graph) {
   dt_graph_control_t *controls = DT_ARENA_ARRAY(graph->arena, dt_graph_control_t, n + 1);
   if (!controls)
     return DT_NO_MEMORY();
-  for (uint32_t k = 0; k < n; k++)
+  for (uint32_t k = 0; k < n; k++) {
+    if (dt__control_shares(graph->controls.items, controls, k))
+      continue;
     for (uint32_t b = 0; b < dt__control_n(&graph->controls.items[k]); b++) {
       dt_graph_t *copy = DT_ARENA_NEW(graph->arena, dt_graph_t);
       if (!copy)
@@ -49,6 +63,7 @@ dt_status_t dt__graph_rehome_controls(dt_graph_t *graph) {
       DT_TRY(dt__graph_rehome_controls(copy));
       controls[k].bodies[b] = copy;
     }
+  }
   graph->controls.items = controls;
   graph->controls.len = graph->controls.cap = n;
   return NULL;
@@ -114,7 +129,7 @@ static dt_status_t check_control(const dt_infer_t *ctx) {
                           ctx->attrs->index, ctx->graph->controls.len);
   const dt_graph_control_t *control = &ctx->graph->controls.items[ctx->attrs->index];
   uint32_t n = dt__control_n(control);
-  if (n == 0 || (ctx->op != DT_OP_switch && n != 2))
+  if (n == 0 || (ctx->op != DT_OP_switch && n != (ctx->op == DT_OP_call ? 1 : 2)))
     return dt__infer_fail(ctx, DT_E_ARGUMENT, "a body is missing");
   return NULL;
 }
@@ -225,6 +240,13 @@ dt_status_t dt__shape_rule_while(dt_infer_t *ctx) {
   return NULL;
 }
 
+dt_status_t dt__shape_rule_call(dt_infer_t *ctx) {
+  DT_TRY(check_control(ctx));
+  DT_TRY(check_operands(ctx, 0, 0));
+  ctx->rank = 0;
+  return NULL;
+}
+
 // The value of an op of a user is its first result.
 static dt_status_t external_output(const dt_infer_t *ctx, const dt_node_t *node,
                                    dt_infer_output_t *out) {
@@ -244,7 +266,7 @@ dt_status_t dt__infer_output(const dt_infer_t *ctx, dt_infer_output_t *out) {
   if (!dt__op_is_control(node->op) || node->attrs->index >= ctx->graph->controls.len)
     return dt__infer_fail(
         ctx, DT_E_ARGUMENT,
-        "the argument must be a cond, a switch, a while, an associative_scan or an "
+        "the argument must be a cond, a switch, a while, an associative_scan, a call or an "
         "external");
   // What a loop leaves has the sizes of its state, which its body's inputs have; what a scan gives
   // those of what is scanned.

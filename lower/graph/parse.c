@@ -13,7 +13,6 @@
 // Constants without printed data are zeros; all data of a text together is limited to this.
 #define MAX_DATA ((int64_t)256 << 20)
 #define MAX_NAME 4096
-#define MAX_DEPTH 32u // of bodies in bodies
 
 typedef struct parser_t {
   dt_graph_t *graph;
@@ -383,8 +382,8 @@ static dt_status_t parse_body(parser_t *p, const char *name, const dt_graph_t **
   dt_graph_t *outer = p->graph;
   DT_TRY(dt__scan_expect(p->scan, name));
   DT_TRY(dt__scan_expect(p->scan, "{"));
-  if (p->depth == MAX_DEPTH)
-    return dt__scan_fail(p->scan, "bodies in bodies, more than %u deep", MAX_DEPTH);
+  if (p->depth == DT_MOST_BODY_DEPTH)
+    return dt__scan_fail(p->scan, "bodies in bodies, more than %u deep", DT_MOST_BODY_DEPTH);
   p->graph = dt__graph_create(outer->arena, p->env);
   *out = p->graph;
   if (!p->graph) {
@@ -398,11 +397,21 @@ static dt_status_t parse_body(parser_t *p, const char *name, const dt_graph_t **
   return status;
 }
 
+// The body of an earlier call.
+static dt_status_t parse_again(parser_t *p, dt_graph_control_t *out) {
+  dt_node_id_t id;
+  DT_TRY(parse_id(p, &id));
+  if (id.id == 0 || id.id > p->graph->nodes.len || dt__graph_node(p->graph, id)->op != DT_OP_call)
+    return dt__scan_fail(p->scan, "%%%u is no call", id.id);
+  out->bodies[0] = dt__graph_control(p->graph, dt__graph_node(p->graph, id))->bodies[0];
+  return NULL;
+}
+
 static dt_status_t parse_bodies(parser_t *p, dt_op_t op, dt_graph_control_t *out) {
-  uint32_t n = op == DT_OP_switch             ? DT_MOST_CASES
-               : op == DT_OP_associative_scan ? 1
-               : dt__op_is_control(op)        ? 2
-                                              : 0;
+  bool one = op == DT_OP_associative_scan || op == DT_OP_call;
+  uint32_t n = op == DT_OP_switch ? DT_MOST_CASES : one ? 1 : dt__op_is_control(op) ? 2 : 0;
+  if (op == DT_OP_call && dt__scan_accept_word(p->scan, "again"))
+    return parse_again(p, out);
   for (uint32_t b = 0; b < n && (op != DT_OP_switch || !dt__scan_peek(p->scan, ":")); b++)
     DT_TRY(parse_body(p, dt__control_body_name(op, b), &out->bodies[b]));
   return NULL;
@@ -524,7 +533,7 @@ static dt_status_t parse_external(parser_t *p, const dt_node_id_t *inputs, uint3
 // ---- Nodes --------------------------------------------------------------------------------------
 static dt_status_t add_op(parser_t *p, dt_op_t op, const dt_node_id_t *inputs, uint32_t n,
                           const dt_attrs_t *attrs, dt_node_id_t *out) {
-  dt_graph_control_t control = {{NULL, NULL}};
+  dt_graph_control_t control = {.same = 0};
   if (op == DT_OP_external)
     return parse_external(p, inputs, n, out);
   DT_TRY(parse_bodies(p, op, &control));

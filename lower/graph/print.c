@@ -11,6 +11,7 @@
 //            %N = OP %A, %B {KEY = VALUE, …} : f32[s0, 4]
 //            %N = cond %P, %A, … then BODY else BODY : bool[]
 //            %N = while %A, … test BODY body BODY : bool[]
+//            %N = call %A, … body BODY : bool[], or … again %M, where call %M has this body
 //            %N = external %A, … "domain.name" "identity" kernel with {int axis 3, …} items [s0]
 //                 gives [f32[s0, 4], …] : f32[s0, 4]     a call of a user's op, or of its `numbers`
 //            assert COND "what"                          and "code N" where it is not DT_E_SHAPE
@@ -286,6 +287,17 @@ static void put_external(const dt_graph_t *graph, const dt_graph_external_t *ext
   dt__text_put(out, "]");
 }
 
+// The call before node `id` that has its body; 0: none.
+static uint32_t call_before(const dt_graph_t *graph, uint32_t id) {
+  const dt_graph_control_t *own = dt__graph_control(graph, &graph->nodes.items[id - 1]);
+  for (uint32_t k = id - 1; own->same && k > 0; k--) {
+    const dt_node_t *node = &graph->nodes.items[k - 1];
+    if (node->op == DT_OP_call && dt__graph_control(graph, node)->bodies[0] == own->bodies[0])
+      return k;
+  }
+  return 0;
+}
+
 static void put_node(const dt_graph_t *graph, uint32_t id, dt_text_t *out) {
   const dt_node_t *node = &graph->nodes.items[id - 1];
   dt__text_printf(out, "  %%%u = %s", id, dt__op_info(node->op)->name);
@@ -296,7 +308,10 @@ static void put_node(const dt_graph_t *graph, uint32_t id, dt_text_t *out) {
     put_external(graph, dt__graph_external(graph, node), out);
   const dt_graph_control_t *control =
       dt__op_is_control(node->op) ? dt__graph_control(graph, node) : NULL;
-  for (uint32_t b = 0; control && b < dt__control_n(control); b++)
+  uint32_t before = node->op == DT_OP_call ? call_before(graph, id) : 0;
+  if (before)
+    dt__text_printf(out, " again %%%u", before);
+  for (uint32_t b = 0; !before && control && b < dt__control_n(control); b++)
     put_body(control->bodies[b], dt__control_body_name(node->op, b), out);
   dt__text_printf(out, " : %s", dt_dtype_name(node->dtype));
   put_sizes(graph, node->rank, node->sizes, out);

@@ -239,14 +239,19 @@ static dt_status_t check_body(const dt_graph_t *graph, const dt_graph_t *body) {
 static dt_status_t verify_graph(const dt_graph_t *graph);
 
 static dt_status_t verify_bodies(const dt_graph_t *graph) {
-  for (uint32_t k = 0; k < graph->controls.len; k++)
-    for (uint32_t b = 0; b < dt__control_n(&graph->controls.items[k]); b++) {
+  for (uint32_t k = 0; k < graph->controls.len; k++) {
+    const dt_graph_control_t *control = &graph->controls.items[k];
+    if (control->same > k ||
+        (control->same && control->bodies[0] != graph->controls.items[control->same - 1].bodies[0]))
+      return DT_FAIL(DT_E_FORMAT, "the body of control %u is not that of an earlier one", k);
+    for (uint32_t b = 0; b < dt__control_own_n(control); b++) {
       const dt_graph_t *body = graph->controls.items[k].bodies[b];
       dt_status_t status = check_body(graph, body);
       if (!status)
         status = verify_graph(body);
       DT_TRY(malformed(status, b ? "a later body of control " : "first body of control ", k));
     }
+  }
   return NULL;
 }
 

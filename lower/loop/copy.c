@@ -30,13 +30,24 @@ static bool copy_stage(const dt_program_t *copy, dt_stage_t *stage) {
   return good;
 }
 
-static bool copy_kernel(const dt_program_t *copy, dt_kernel_t *kernel) {
-  dt_arena_t *arena = copy->arena;
+bool dt__kernel_copy(const dt_program_t *program, dt_kernel_t *kernel) {
+  dt_arena_t *arena = program->arena;
   bool good = copy_text(arena, &kernel->name) && DT_VEC_COPY(arena, &kernel->stages) &&
               DT_VEC_COPY(arena, &kernel->schedules);
   for (uint32_t s = 0; good && s < kernel->stages.len; s++)
-    good = copy_stage(copy, &kernel->stages.items[s]);
+    good = copy_stage(program, &kernel->stages.items[s]);
   return good;
+}
+
+void dt__kernel_renumber(dt_kernel_t *kernel, const uint32_t *ids) {
+  for (uint32_t s = 0; s < kernel->stages.len; s++) {
+    dt_stage_t *stage = &kernel->stages.items[s];
+    for (uint32_t i = 0; i < stage->stores.len; i++)
+      stage->stores.items[i].buffer.id = ids[stage->stores.items[i].buffer.id - 1];
+    for (uint32_t i = 0; i < stage->insts.len; i++)
+      if (dt__inst_reads(&stage->insts.items[i]).id)
+        stage->insts.items[i].buffer.id = ids[stage->insts.items[i].buffer.id - 1];
+  }
 }
 
 static bool copy_texts(dt_program_t *copy) {
@@ -74,7 +85,7 @@ static bool copy_parts(dt_program_t *copy) {
     copy->externals.items[k] = external;
   }
   for (uint32_t k = 0; good && k < copy->kernels.len; k++)
-    good = copy_kernel(copy, &copy->kernels.items[k]);
+    good = dt__kernel_copy(copy, &copy->kernels.items[k]);
   return good;
 }
 

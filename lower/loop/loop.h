@@ -145,6 +145,10 @@ dt_status_t dt__stage_add(dt_program_t *program, dt_stage_t *stage, const dt_ins
 // made on the way nothing is left. The environment is shared.
 dt_status_t dt__program_copy(dt_arena_t *arena, const dt_program_t *program,
                              dt_program_t **out) DT_MUST_USE;
+// Makes copies, in the program's arena, of all that the kernel points to. False: no memory.
+bool dt__kernel_copy(const dt_program_t *program, dt_kernel_t *kernel);
+// The kernel touches buffers ids[id - 1] instead of `id`.
+void dt__kernel_renumber(dt_kernel_t *kernel, const uint32_t *ids);
 // The instruction is a BIND that records a failure.
 static inline bool dt__inst_checks(const dt_inst_t *inst) {
   return inst->kind == DT_INST_BIND && inst->check != DT_NO_CHECK;

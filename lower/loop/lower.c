@@ -141,9 +141,32 @@ dt_status_t dt__lower_row(dt_lowering_t *ctx, dt_stage_t *stage, dt_dtype_t dtyp
 }
 
 // ---- Outputs --------------------------------------------------------------------------------------
+// What a call gives may be read by views, and be one of its operands.
+static bool is_whole(const dt_lowering_t *ctx, dt_node_id_t id) {
+  const dt_node_t *node = dt__lower_node(ctx, id);
+  const dt_lowered_t *value = &ctx->values[id.id - 1];
+  if (value->read.kind != DT_INST_LOAD)
+    return false;
+  const dt_buffer_t *buffer = dt__program_buffer(ctx->program, value->read.buffer);
+  dt_sym_t sizes[DT_MAX_RANK];
+  dt__lower_stored(ctx, node->dtype, node->rank, node->sizes, sizes);
+  bool whole = buffer->rank == node->rank && !dt__dtype_is_packed(node->dtype);
+  for (uint32_t d = 0; whole && d < node->rank; d++) {
+    int64_t zero = 1;
+    whole =
+        buffer->sizes[d].id == dt__sym_simplify(ctx->env, sizes[d]).id &&
+        (value->places[d].id ? value->read.index[d].id == value->places[d].id
+                             : dt__sym_is_const(ctx->env, value->read.index[d], &zero) && !zero);
+  }
+  return whole;
+}
+
 dt_buffer_id_t dt__lower_own_buffer(const dt_lowering_t *ctx, dt_node_id_t id) {
   const dt_node_t *node = dt__lower_node(ctx, id);
   dt_lower_kind_t kind = dt__op_info(node->op)->lower;
+  if (node->op == DT_OP_result && dt__lower_node(ctx, node->inputs[0])->op == DT_OP_call &&
+      !is_whole(ctx, id))
+    return (dt_buffer_id_t){0};
   if (kind == DT_LOWER_view || kind == DT_LOWER_leaf)
     return (dt_buffer_id_t){0};
   return ctx->values[id.id - 1].read.buffer;
@@ -284,7 +307,9 @@ dt_status_t dt__lower_graph(dt_arena_t *arena, dt_symenv_t *env, const dt_graph_
                             dt_program_t **out) {
   *out = NULL;
   uint32_t n = graph->nodes.len;
-  dt_lowering_t ctx = {.program = dt__program_create(arena, env, graph),
+  dt_lowered_call_t *calls = NULL;
+  dt_lowering_t ctx = {.calls = &calls,
+                       .program = dt__program_create(arena, env, graph),
                        .arena = arena,
                        .env = env,
                        .graph = graph,

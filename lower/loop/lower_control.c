@@ -28,10 +28,8 @@ static void close_region(dt_lowering_t *ctx, uint32_t at) {
 }
 
 // ---- Bodies -----------------------------------------------------------------------------------------
-// Lowers what `wanted` outputs (NULL: all) of a body need, in a context of its own.
-static dt_status_t lower_body(dt_lowering_t *outer, const dt_graph_t *body,
-                              const dt_lowered_t *operands, const bool *wanted,
-                              dt_lowering_t *out) {
+dt_status_t dt__lower_body(dt_lowering_t *outer, const dt_graph_t *body,
+                           const dt_lowered_t *operands, const bool *wanted, dt_lowering_t *out) {
   uint32_t n = body->nodes.len;
   bool *live = DT_ARENA_ARRAY(outer->arena, bool, (size_t)n + 1);
   *out = *outer;
@@ -128,7 +126,7 @@ static dt_status_t lower_branch(control_t *c, uint32_t b, dt_buffer_id_t predica
   DT_TRY(open_region(c->ctx, kind, predicate, &region));
   c->ctx->program->regions.items[region].index = kind == DT_REGION_CASE ? b : 0;
   c->ctx->program->regions.items[region].n = kind == DT_REGION_CASE ? dt__control_n(c->bodies) : 0;
-  DT_TRY(lower_body(c->ctx, body, c->operands, c->wanted, &inner));
+  DT_TRY(dt__lower_body(c->ctx, body, c->operands, c->wanted, &inner));
   for (uint32_t k = 0; k < c->n_outputs; k++)
     if (c->wanted[k])
       DT_TRY(dt__lower_copy(&inner, body->outputs.items[k], c->states[k]));
@@ -188,13 +186,13 @@ static dt_status_t lower_trip(control_t *c, const dt_lowered_t *state, dt_buffer
   if (!operands || !sources)
     return DT_NO_MEMORY();
   memcpy(operands, state, n * sizeof(*operands));
-  DT_TRY(lower_body(c->ctx, body, operands, NULL, &inner));
+  DT_TRY(dt__lower_body(c->ctx, body, operands, NULL, &inner));
   for (uint32_t k = 0; k < n; k++) {
     if (!stays(body, k))
       DT_TRY(own_source(&inner, body->outputs.items[k], &sources[k]));
     operands[k] = inner.values[body->outputs.items[k].id - 1];
   }
-  DT_TRY(lower_body(c->ctx, test, operands, NULL, &tested));
+  DT_TRY(dt__lower_body(c->ctx, test, operands, NULL, &tested));
   DT_TRY(own_source(&tested, test->outputs.items[0], &sources[n]));
   for (uint32_t k = 0; k < n; k++)
     if (!stays(body, k))
@@ -210,7 +208,7 @@ static dt_status_t lower_while(control_t *c) {
   dt_lowered_t *state = DT_ARENA_ARRAY(ctx->arena, dt_lowered_t, (size_t)c->n_outputs + 1);
   if (!state)
     return DT_NO_MEMORY();
-  DT_TRY(lower_body(ctx, test, c->operands, NULL, &first));
+  DT_TRY(dt__lower_body(ctx, test, c->operands, NULL, &first));
   // The region's number is known once the first test has made its own.
   uint32_t index = ctx->program->regions.len + 1;
   DT_TRY(add_state(ctx, &first, test->outputs.items[0], index, &predicate));
@@ -234,6 +232,8 @@ dt_status_t dt__lower_control(dt_lowering_t *ctx, dt_node_id_t id) {
     return NULL;
   if (node->op == DT_OP_associative_scan) // a kernel, and no region
     return dt__lower_associative_scan(ctx, id);
+  if (node->op == DT_OP_call)
+    return dt__lower_call(ctx, id);
   control_t c = {.ctx = ctx, .id = id, .node = node, .bodies = dt__graph_control(ctx->graph, node)};
   c.n_outputs = c.bodies->bodies[node->op == DT_OP_while]->outputs.len;
   c.operands = operands_of(ctx, node, node->op != DT_OP_while);

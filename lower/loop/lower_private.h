@@ -14,6 +14,9 @@ typedef struct dt_lowered_t {
   dt_inst_t read;
 } dt_lowered_t;
 
+// A call that was lowered, for others of its body (lower_call.c).
+typedef struct dt_lowered_call_t dt_lowered_call_t;
+
 typedef struct dt_lowering_t {
   dt_program_t *program;
   dt_arena_t *arena;
@@ -26,6 +29,7 @@ typedef struct dt_lowering_t {
   dt_buffer_id_t *constants; // by constant; none until used
   bool *commits;             // by node, [id - 1]: a scatter whose updates an argument may receive
   dt_buffer_id_t *places;    // by node, [id - 1]: of these the places of the updates, checked
+  dt_lowered_call_t **calls; // the program's, the newest first
 } dt_lowering_t;
 
 typedef dt_status_t (*dt_lower_fn_t)(dt_lowering_t *ctx, dt_node_id_t id);
@@ -54,6 +58,12 @@ dt_status_t dt__lower_compress(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
 dt_status_t dt__lower_overlap(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
 dt_status_t dt__lower_control(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
 dt_status_t dt__lower_external(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
+dt_status_t dt__lower_call(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
+// Lowers what `wanted` outputs (NULL: all) of a body need, in a context of its own.
+// (lower_control.c)
+dt_status_t dt__lower_body(dt_lowering_t *outer, const dt_graph_t *body,
+                           const dt_lowered_t *operands, const bool *wanted,
+                           dt_lowering_t *out) DT_MUST_USE;
 dt_status_t dt__lower_associative_scan(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
 // Makes the tables by node, for ctx->graph.
 dt_status_t dt__lower_tables(dt_lowering_t *ctx) DT_MUST_USE;

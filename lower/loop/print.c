@@ -489,7 +489,7 @@ static void print_numbers(dt_loop_printer_t *printer, const dt_graph_t *graph) {
     dt__text_put(printer->out, "\n");
   }
   for (uint32_t k = 0; graph && k < graph->controls.len; k++)
-    for (uint32_t i = 0; i < dt__control_n(&graph->controls.items[k]); i++)
+    for (uint32_t i = 0; i < dt__control_own_n(&graph->controls.items[k]); i++)
       print_numbers(printer, graph->controls.items[k].bodies[i]);
 }
 

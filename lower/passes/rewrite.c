@@ -120,12 +120,15 @@ dt_status_t dt__rewrite_bodies(dt_arena_t *arena, const dt_graph_t *graph, dt_gr
   dt_graph_control_t *controls = DT_ARENA_ARRAY(arena, dt_graph_control_t, n + 1);
   if (!controls)
     return DT_NO_MEMORY();
-  for (uint32_t k = 0; k < n; k++)
+  for (uint32_t k = 0; k < n; k++) {
+    if (dt__control_shares(made->controls.items, controls, k))
+      continue;
     for (uint32_t b = 0; b < dt__control_n(&made->controls.items[k]); b++) {
       const dt_graph_t *body = made->controls.items[k].bodies[b];
       DT_TRY(dt__rewrite_bodies(arena, body, pass, &controls[k].bodies[b]));
       changed = changed || controls[k].bodies[b] != body;
     }
+  }
   if (!changed)
     return NULL;
   dt_graph_t *copy = DT_ARENA_NEW(arena, dt_graph_t);

@@ -140,7 +140,7 @@ static dt_status_t own_texts(dt_arena_t *arena, const dt_graph_t *graph) {
       return DT_NO_MEMORY();
   }
   for (uint32_t k = 0; k < graph->controls.len; k++)
-    for (uint32_t b = 0; b < dt__control_n(&graph->controls.items[k]); b++)
+    for (uint32_t b = 0; b < dt__control_own_n(&graph->controls.items[k]); b++)
       DT_TRY(own_texts(arena, graph->controls.items[k].bodies[b]));
   return NULL;
 }

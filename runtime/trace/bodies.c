@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bodies of `cond`, `switch`, `while` and `associative_scan`: cuts the traced nodes of a body out
-// of the program's graph into a graph of its own. A body is a range of nodes. Values that it reads
-// from before the range become operands; so do constants, which stay the program's.
+// Bodies of `cond`, `switch`, `while`, `associative_scan` and `call`: cuts the traced nodes of a
+// body out of the program's graph into a graph of its own. A body is a range of nodes. Values that
+// it reads from before the range become operands; so do constants, which stay the program's.
 #include "runtime/trace/builder.h"
 
 #include <string.h>
@@ -51,7 +51,7 @@ typedef struct cutting_t {
   DT_VEC(dt_node_id_t) operands; // what they are outside
 } cutting_t;
 
-static dt_node_id_t lifted(const dt_trace_t *trace, dt_node_id_t id) {
+dt_node_id_t dt__trace_lifted(const dt_trace_t *trace, dt_node_id_t id) {
   for (uint32_t k = 0; k < trace->lifts.len; k++)
     if (trace->lifts.items[k].inside.id == id.id)
       return (dt_node_id_t){trace->lifts.items[k].outside.id};
@@ -84,7 +84,8 @@ static dt_status_t find_live(cutting_t *cut, uint32_t b) {
   for (uint32_t k = body->end; k-- > body->begin;) {
     const dt_node_t *node = &cut->trace->graph->nodes.items[k];
     dt_node_id_t id = {k + 1};
-    if (cut->live[k] && node->op == DT_OP_constant && !add_operand(cut, id, lifted(cut->trace, id)))
+    if (cut->live[k] && node->op == DT_OP_constant &&
+        !add_operand(cut, id, dt__trace_lifted(cut->trace, id)))
       return DT_NO_MEMORY();
     for (uint32_t i = 0; cut->live[k] && i < node->n_inputs; i++) {
       if (inside(body, node->inputs[i]))
@@ -126,7 +127,10 @@ static dt_status_t copy_node(cutting_t *cut, dt_graph_t *to, uint32_t at, dt_nod
     inputs[i] = map[node.inputs[i].id - 1];
   memcpy(attrs, node.attrs, sizeof(*attrs)); // as bytes: the padding takes part in comparisons
   if (dt__op_is_control(node.op)) {
-    if (!DT_VEC_PUSH(to->arena, &to->controls, *dt__graph_control(from, &node)))
+    dt_graph_control_t control = *dt__graph_control(from, &node);
+    control.same =
+        node.op == DT_OP_call ? dt__control_same(to, control.bodies[0], to->controls.len) : 0;
+    if (!DT_VEC_PUSH(to->arena, &to->controls, control))
       return DT_NO_MEMORY();
     attrs->index = to->controls.len - 1;
   }
@@ -181,11 +185,11 @@ static dt_status_t add_control(dt_trace_t *trace, const dt_trace_control_t *cont
       return DT_NO_MEMORY();
   for (uint32_t b = 0; b < control->n_bodies; b++)
     DT_TRY(find_live(&cut, b));
-  dt_graph_control_t made = {{NULL, NULL}};
+  dt_graph_control_t made = {.same = 0};
   for (uint32_t b = 0; b < control->n_bodies; b++)
     DT_TRY(cut_body(&cut, b, &made.bodies[b]));
   bool scans = control->op == DT_OP_associative_scan;
-  uint32_t first = control->op != DT_OP_while && !scans;
+  uint32_t first = control->op == DT_OP_cond || control->op == DT_OP_switch;
   uint32_t skipped = scans ? control->n_state / 2 : 0; // what is scanned is given once
   uint32_t n_inputs = cut.operands.len - skipped;
   dt_attrs_t attrs = {0};

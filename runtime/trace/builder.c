@@ -136,11 +136,11 @@ const dt_node_t *dt__trace_node(dt_trace_t *trace, dt_value_t x, const char *wha
   else if (x.id > trace->graph->nodes.len)
     DT_TRACE_FAIL(trace, DT_E_ARGUMENT, "%s (id %u) is no value of this trace", what, x.id);
   else if (dt__trace_has_ended(trace, x))
-    DT_TRACE_FAIL(
-        trace, DT_E_ARGUMENT,
-        "%s (id %u) was made in a body of cond, switch or while that has ended: make it an output "
-        "of the body",
-        what, x.id);
+    DT_TRACE_FAIL(trace, DT_E_ARGUMENT,
+                  "%s (id %u) was made in a body of cond, switch, while or subgraph that has "
+                  "ended: make it an output "
+                  "of the body",
+                  what, x.id);
   else
     return dt__graph_node(trace->graph, (dt_node_id_t){x.id});
   return NULL;

@@ -44,6 +44,15 @@ typedef struct dt_trace_lift_t {
   dt_value_t inside, outside;
 } dt_trace_lift_t;
 
+// A subgraph that was called: another call with its key has its body.
+typedef struct dt_trace_subgraph_t {
+  dt_branch_fn_t fn;
+  void *closure;
+  uint32_t n_in, n_out;
+  dt_node_id_t call;   // its first n_in inputs are operands of the key's types, the others captured
+  uint32_t n_versions; // of inputs when it was traced
+} dt_trace_subgraph_t;
+
 struct dt_node_info_t; // ductile/pass.h
 
 // Whether a trace is a pass's (rewriter.h), and what builders may make in it.
@@ -73,8 +82,9 @@ struct dt_trace {
   DT_VEC(dt_trace_version_t) versions; // of updated inputs, in order
   DT_VEC(dt_trace_body_t) bodies;      // that have ended
   DT_VEC(dt_trace_lift_t) lifts;       // constants made in them
-  uint32_t n_open;                     // bodies that are being traced
-  uint32_t n_calls;                    // of users' ops, one inside of the other
+  DT_VEC(dt_trace_subgraph_t) subgraphs;
+  uint32_t n_open;  // bodies that are being traced
+  uint32_t n_calls; // of users' ops, one inside of the other
   dt_trace_pass_t pass;
   // Who sees what builders make (interpose.c); NULL: nobody. Builders that it calls are not seen.
   dt_value_t (*interposer)(dt_trace_t *trace, dt_value_t made, const struct dt_node_info_t *info,
@@ -183,8 +193,11 @@ bool dt__trace_has_ended(const dt_trace_t *trace, dt_value_t x);
 // Ends the body with the last node so far; constants made in it go on outside. False fails the
 // trace.
 bool dt__trace_end_body(dt_trace_t *trace, dt_trace_body_t *body);
-// Ended bodies as graphs, joined by a `cond`, `switch`, `while` or `associative_scan` over `inputs`
-// and whatever else they read. `states[b]` is the state as body b sees it, by node of the trace.
+// What goes on outside of the body that made the node: of a constant its like, else the node.
+dt_node_id_t dt__trace_lifted(const dt_trace_t *trace, dt_node_id_t id);
+// Ended bodies as graphs, joined by a `cond`, `switch`, `while`, `associative_scan` or `call` over
+// `inputs` and whatever else they read. `states[b]` is the state as body b sees it, by node of the
+// trace.
 typedef struct dt_trace_control_t {
   dt_op_t op;
   uint32_t n_bodies;
@@ -192,8 +205,8 @@ typedef struct dt_trace_control_t {
   const dt_value_t *outputs[DT_MOST_CASES];
   uint32_t n_outputs[DT_MOST_CASES];
   dt_value_t pred;        // cond, switch
-  uint32_t n_state;       // while; of an associative_scan twice as many as are scanned
-  const dt_value_t *init; // while; of an associative_scan what is scanned, twice
+  uint32_t n_state;       // while, call; of an associative_scan twice as many as are scanned
+  const dt_value_t *init; // while; call: operands; of an associative_scan what is scanned, twice
   const dt_value_t *states[DT_MOST_CASES]; // by body, n_state
   uint32_t axis;                           // associative_scan
 } dt_trace_control_t;

@@ -50,6 +50,10 @@ static bool may_branch(dt_trace_t *trace) {
     DT_TRACE_FAIL(trace, DT_E_STATE,
                   "bodies are for programs: a pass, or the decomposition of an op, has no branches "
                   "and loops");
+  else if (trace->n_open > DT_MOST_BODY_DEPTH && !trace->status)
+    DT_TRACE_FAIL(trace, DT_E_LIMIT,
+                  "bodies in bodies, more than %u deep: a body that runs itself has no end",
+                  DT_MOST_BODY_DEPTH);
   return !trace->status;
 }
 

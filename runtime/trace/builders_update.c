@@ -172,9 +172,9 @@ void dt_update(dt_trace_t *trace, dt_value_t input, dt_value_t value) {
 void dt__trace_update(dt_trace_t *trace, dt_value_t input, dt_value_t value) {
   uint32_t k = 0;
   if (trace->n_open) {
-    DT_TRACE_FAIL(
-        trace, DT_E_STATE,
-        "a body of cond, switch or while updates no input: give the value out, and update then");
+    DT_TRACE_FAIL(trace, DT_E_STATE,
+                  "a body of cond, switch, while or subgraph updates no input: give the value out, "
+                  "and update then");
     return;
   }
   if (!find_input(trace, input, &k))

@@ -184,7 +184,7 @@ bool dt__trace_may_bind(dt_trace_t *trace) {
   if (trace->n_open)
     DT_TRACE_FAIL(
         trace, DT_E_STATE,
-        "a body of cond, switch or while reads no number from data: read it before, or select "
+        "a body of cond, switch, while or subgraph reads no number from data: read it before, or select "
         "with where");
   return trace->status == NULL;
 }

@@ -102,7 +102,7 @@ static dt_status_t decompose_all(dt_rewriter_t *r, void *closure) {
 static bool has_calls(const dt_graph_t *graph) {
   bool has = graph->externals.len != 0;
   for (uint32_t k = 0; k < graph->controls.len && !has; k++)
-    for (uint32_t b = 0; b < dt__control_n(&graph->controls.items[k]) && !has; b++)
+    for (uint32_t b = 0; b < dt__control_own_n(&graph->controls.items[k]) && !has; b++)
       has = has_calls(graph->controls.items[k].bodies[b]);
   return has;
 }

@@ -280,10 +280,11 @@ typedef struct run_t {
   const int *lines;       // by node; NULL: of a body, whose lines are those of what it belongs to
   dt_trace_t *trace;
   const dt_value_t *in;
-  dt_sym_t *symbols;      // by symbol of the text: in the trace; none until it is bound
-  dt_value_t *values;     // by node of the text
-  dt_value_t **results;   // by control of the text: what came out
-  dt_value_t **externals; // by call of a user's op in the text: its results
+  dt_sym_t *symbols;              // by symbol of the text: in the trace; none until it is bound
+  dt_value_t *values;             // by node of the text
+  dt_value_t **results;           // by control of the text: what came out
+  dt_value_t **externals;         // by call of a user's op in the text: its results
+  struct replayed_call_t **calls; // of the whole text, one for each body that is called
 } run_t;
 
 // Binds `e` of the text, where it is a symbol that stands for nothing yet.
@@ -440,6 +441,28 @@ static dt_status_t replay_body(const body_run_t *own, uint32_t b, const dt_value
   return NULL;
 }
 
+// A body that calls share has one closure, by which the trace knows it again.
+typedef struct replayed_call_t {
+  struct replayed_call_t *next;
+  run_t outer;
+  body_run_t own;
+} replayed_call_t;
+
+static body_run_t *called(const run_t *run, const dt_graph_control_t *bodies) {
+  replayed_call_t *call = *run->calls;
+  while (call && call->own.bodies->bodies[0] != bodies->bodies[0])
+    call = call->next;
+  if (call)
+    return &call->own;
+  call = DT_ARENA_NEW(&run->trace->traced->arena, replayed_call_t);
+  if (!call)
+    return NULL;
+  *call = (replayed_call_t){.next = *run->calls, .outer = *run, .own = {.bodies = bodies}};
+  call->own.outer = &call->outer;
+  *run->calls = call;
+  return &call->own;
+}
+
 static dt_status_t first_body(dt_trace_t *trace, const dt_value_t *in, dt_value_t *out,
                               void *closure) {
   (void)trace;
@@ -467,6 +490,15 @@ static void replay_switch(const run_t *run, body_run_t *own, const dt_node_t *no
   for (uint32_t k = 0; k < n; k++)
     cases[k] = next_case;
   (dt_switch)(run->trace, in[0], n, cases, own, node->n_inputs - 1, in + 1, n_out, out);
+}
+
+static void replay_call(const run_t *run, const dt_graph_control_t *bodies, uint32_t n_in,
+                        const dt_value_t *in, uint32_t n_out, dt_value_t *out) {
+  body_run_t *own = called(run, bodies);
+  if (!own)
+    (void)dt__trace_take(run->trace, DT_NO_MEMORY());
+  else
+    (dt_subgraph)(run->trace, first_body, own, n_in, in, n_out, 0, out);
 }
 
 // The two tuples come from the scan, what is captured from outside.
@@ -503,6 +535,8 @@ static void replay_control(const run_t *run, const dt_node_t *node) {
     (dt_associative_scan)(run->trace, join_body, &own, n_out, in, node->attrs->axes[0], 0, out);
   else if (node->op == DT_OP_switch)
     replay_switch(run, &own, node, in, n_out, out);
+  else if (node->op == DT_OP_call)
+    replay_call(run, own.bodies, node->n_inputs, in, n_out, out);
   else if (node->op == DT_OP_cond)
     (dt_cond)(run->trace, in[0], first_body, second_body, &own, node->n_inputs - 1, in + 1, n_out,
               out);
@@ -607,7 +641,8 @@ dt_status_t dt__replay_program(dt_trace_t *trace, const dt_value_t *in, dt_value
   const dt_replay_t *r = replay;
   const dt_graph_t *text = r->graph;
   dt_arena_t *arena = &trace->traced->arena;
-  run_t run = {.r = r, .text = text, .lines = r->lines, .trace = trace, .in = in};
+  replayed_call_t *calls = NULL;
+  run_t run = {.r = r, .text = text, .lines = r->lines, .trace = trace, .in = in, .calls = &calls};
   run.symbols = DT_ARENA_ARRAY(arena, dt_sym_t, dt__symenv_symbol_count(r->env) + 1);
   run.values = DT_ARENA_ARRAY(arena, dt_value_t, text->nodes.len + 1);
   run.results = DT_ARENA_ARRAY(arena, dt_value_t *, text->controls.len + 1);

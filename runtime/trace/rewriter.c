@@ -602,12 +602,15 @@ static dt_status_t run_tree(const dt_hook_t *hook, const dt_site_t *site, dt_are
   bool changed = false;
   if (!controls)
     return DT_NO_MEMORY();
-  for (uint32_t k = 0; k < made->controls.len; k++)
+  for (uint32_t k = 0; k < made->controls.len; k++) {
+    if (dt__control_shares(made->controls.items, controls, k))
+      continue;
     for (uint32_t b = 0; b < dt__control_n(&made->controls.items[k]); b++) {
       const dt_graph_t *body = made->controls.items[k].bodies[b];
       DT_TRY(run_tree(hook, site, arena, depth + 1, body, &controls[k].bodies[b]));
       changed = changed || controls[k].bodies[b] != body;
     }
+  }
   if (!changed)
     return NULL;
   dt_graph_t *copy = dt__arena_copy(arena, made, sizeof(*made));

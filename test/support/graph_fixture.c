@@ -182,14 +182,16 @@ static const dt_graph_t *example_body(graph_fixture_t *f, dt_dtype_t dtype, bool
 // Its first result. Of NaN, which differs from itself for ever, there is none in examples.
 static dt_node_id_t add_control(graph_fixture_t *f, dt_op_t op, dt_dtype_t dtype) {
   dt_sym_t shape[2] = {dt__symbol_sym(f->env, 0), literal(f, 4)};
-  bool loop = op == DT_OP_while, cases = op == DT_OP_switch;
-  dt_graph_control_t control = {{example_body(f, dtype, loop), example_body(f, dtype, false)}};
+  bool cases = op == DT_OP_switch, call = op == DT_OP_call, loop = op == DT_OP_while;
+  dt_graph_control_t control = {.bodies = {example_body(f, dtype, loop)}};
+  control.bodies[1] = call ? NULL : example_body(f, dtype, false);
   control.bodies[2] = cases ? example_body(f, dtype, false) : NULL;
   dt_node_id_t in[2] = {input(f, "p", cases ? DT_U8 : DT_BOOL, 0, NULL),
                         input(f, "x", dtype, 2, shape)},
                id;
-  expect_ok(dt__graph_add_control(f->graph, loop || cases ? op : DT_OP_cond, &control, in + loop,
-                                  2 - loop, NULL, NULL, &id));
+  uint32_t first = loop || call; // of these there is no predicate
+  expect_ok(dt__graph_add_control(f->graph, op == DT_OP_result ? DT_OP_cond : op, &control,
+                                  in + first, 2 - first, NULL, NULL, &id));
   expect_ok(dt__graph_add(f->graph, DT_OP_result, &id, 1, NULL, NULL, &id));
   return id;
 }
@@ -198,7 +200,7 @@ static dt_node_id_t add_control(graph_fixture_t *f, dt_op_t op, dt_dtype_t dtype
 static dt_node_id_t add_associative(graph_fixture_t *f, dt_dtype_t dtype) {
   dt_sym_t shape[2] = {dt__symbol_sym(f->env, 0), literal(f, 4)};
   dt_graph_t *body = dt__graph_create(&f->arena, f->env);
-  dt_graph_control_t control = {{body}};
+  dt_graph_control_t control = {.bodies = {body}};
   dt_graph_input_t element = {.name = "", .dtype = dtype, .contiguous = true};
   dt_node_id_t in[2], made, id, x = input(f, "x", dtype, 2, shape);
   if (dt__dtype_is_half(dtype) || dt__dtype_is_low(dtype)) // joined in f32; refused

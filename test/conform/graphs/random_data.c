@@ -111,6 +111,11 @@ static bool check_counted(rg_check_t *c) {
   return number_ok(c, 0, 2) && c->in[1]->rank == 0 && is_whole(c->in[1]);
 }
 
+// Two of one shape.
+static bool check_call(rg_check_t *c) {
+  return number_ok(c, 0, 2) && c->in[1]->dtype == c->in[0]->dtype && same_dims(c, 0, 1);
+}
+
 // x [N, C, places] and w; the window fits at all points.
 static bool check_conv(rg_check_t *c) {
   const rg_node_t *x = c->in[0], *w = c->in[1];
@@ -275,6 +280,32 @@ static dt_value_t build_while(dt_trace_t *t, const rg_node_t *node, const dt_val
   return out[0];
 }
 
+// A subgraph of a subgraph, each called twice: x - 2y, less 2x.
+static dt_status_t body_less(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  (void)closure;
+  out[0] = dt_sub(t, in[0], in[1]);
+  return NULL;
+}
+static dt_status_t body_less_twice(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
+                                   void *closure) {
+  dt_value_t pair[2] = {in[0], in[1]};
+  dt_subgraph(t, body_less, closure, 2, pair, 1, 0, &pair[0]);
+  dt_subgraph(t, body_less, closure, 2, pair, 1, 0, out);
+  return NULL;
+}
+
+static dt_value_t build_call(dt_trace_t *t, const rg_node_t *node, const dt_value_t *in) {
+  dt_value_t pair[2] = {in[0], in[1]}, out = {0};
+  if (node->numbers[0]) {
+    dt_value_t once = dt_sub(t, dt_sub(t, in[0], in[1]), in[1]);
+    return dt_sub(t, dt_sub(t, once, in[0]), in[0]);
+  }
+  dt_subgraph(t, body_less_twice, NULL, 2, pair, 1, 0, &pair[0]);
+  pair[1] = in[0];
+  dt_subgraph(t, body_less_twice, NULL, 2, pair, 1, 0, &out);
+  return out;
+}
+
 static dt_value_t build_conv(dt_trace_t *t, const rg_node_t *node, const dt_value_t *in) {
   dt_sym_t pad = dt_sym_const(t, node->numbers[2]);
   dt_window_t window = {.stride = dt_sym_const(t, node->numbers[0]),
@@ -299,6 +330,7 @@ static const rg_data_form_t rows[] = {
     [RG_FORM_cond - RG_FORM_scan] = {2, 1, check_cond, build_cond},
     [RG_FORM_switch - RG_FORM_scan] = {2, 1, check_counted, build_switch},
     [RG_FORM_while - RG_FORM_scan] = {2, 1, check_counted, build_while},
+    [RG_FORM_call - RG_FORM_scan] = {2, 1, check_call, build_call},
     [RG_FORM_conv - RG_FORM_scan] = {2, 3, check_conv, build_conv},
     [RG_FORM_conv_transpose - RG_FORM_scan] = {2, 3, check_conv, build_conv},
 };

@@ -103,6 +103,9 @@ uint32_t gen_put_data(gen_t *g, rg_op_t op, uint32_t a) {
   case RG_FORM_while:
     args[1] = put_number(g, false);
     return gen_put_op(g, op, 2, args, 1, (const int32_t[]){0});
+  case RG_FORM_call:
+    args[1] = put_like(g, a, dtype);
+    return gen_put_op(g, op, 2, args, 1, (const int32_t[]){0});
   case RG_FORM_conv:
   case RG_FORM_conv_transpose:
     return put_conv(g, op);

@@ -91,6 +91,7 @@ typedef enum rg_form_t {
   RG_FORM_cond,
   RG_FORM_switch,
   RG_FORM_while,
+  RG_FORM_call,
   RG_FORM_conv,
   RG_FORM_conv_transpose,
 } rg_form_t;

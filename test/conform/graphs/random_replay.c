@@ -65,6 +65,7 @@ typedef union builder_t {
 #define FN_cond(fn) {0}
 #define FN_switch(fn) {0}
 #define FN_while(fn) {0}
+#define FN_call(fn) {0}
 #define FN_conv(fn) {0}
 #define FN_conv_transpose(fn) {0}
 

@@ -211,7 +211,8 @@ static bool copy(twin_t *t, uint32_t i, uint32_t *out) {
   for (uint32_t k = 0; k < node.n_args; k++)
     node.args[k] = t->seen[node.args[k]][rg_below(&t->random, 2)];
   rg_op_t op;
-  bool is_control = node.op == RG_cond || node.op == RG_switch || node.op == RG_while;
+  bool is_control =
+      node.op == RG_cond || node.op == RG_switch || node.op == RG_while || node.op == RG_call;
   bool written = is_control && rg_below(&t->random, 2);
   bool turns = exchanged(node.op, &op) && rg_below(&t->random, 2);
   if (written)

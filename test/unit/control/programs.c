@@ -465,6 +465,82 @@ static dt_status_t counting(dt_trace_t *t, const v_t *in, v_t *out, void *closur
   return NULL;
 }
 
+// ---- subgraphs ------------------------------------------------------------------------------------
+// What it reads of the outside is what it was at the first call.
+static dt_status_t layer(dt_trace_t *t, const v_t *in, v_t *out, void *closure) {
+  const v_t *outside = closure;
+  v_t y = dt_softmax(t, dt_mul(t, in[0], dt_unsqueeze(t, in[1], 1)), 1);
+  out[0] = dt_add(t, dt_mul(t, in[0], f32(t, 0.5)), dt_sub(t, y, *outside));
+  out[1] = dt_sum(t, dt_abs(t, out[0]), 1, (int32_t[]){1}, false);
+  return NULL;
+}
+// Literals of several values, then the results of calls; the first call reads arguments.
+static dt_status_t layers(dt_trace_t *t, const v_t *in, v_t *out, void *closure) {
+  dt_sym_t rows = dt_dim(t, in[X], 0);
+  v_t outside = dt_cast(t, in[K], DT_F32), state[2];
+  (void)closure;
+  state[0] = in[X];
+  state[1] = dt_full(t, DT_F32, 2, 1, &rows);
+  for (int k = 0; k < 5; k++)
+    dt_subgraph(t, layer, &outside, 2, state, 2, 0, state);
+  v_t other[2] = {state[0], dt_full(t, DT_F32, 3, 1, &rows)};
+  dt_subgraph(t, layer, &outside, 2, other, 2, 0, other);
+  out[0] = state[0];
+  out[1] = other[1];
+  out[2] = dt_add(t, other[0], f32(t, 1));
+  return NULL;
+}
+
+// Views of operands and an operand come out, which the program gives back or goes on with.
+static dt_status_t views(dt_trace_t *t, const v_t *in, v_t *out, void *closure) {
+  (void)closure;
+  out[0] = dt_transpose(t, in[0], 0, 1);
+  out[1] = in[0];
+  out[2] = dt_exp(t, dt_neg(t, dt_abs(t, in[0])));
+  out[3] = dt_transpose(t, out[2], 0, 1);
+  return NULL;
+}
+static dt_status_t turning(dt_trace_t *t, const v_t *in, v_t *out, void *closure) {
+  v_t one[4], other[4], y = dt_add(t, in[X], f32(t, 1));
+  dt_subgraph(t, views, closure, 1, &in[X], 4, 0, one);
+  dt_subgraph(t, views, closure, 1, &one[3], 4, 0, other);
+  dt_subgraph(t, views, closure, 1, &y, 4, 0, one);
+  out[0] = other[0];
+  out[1] = one[1];
+  out[2] = dt_add(t, dt_mul(t, one[0], other[2]), one[3]);
+  return NULL;
+}
+
+// Calls in calls, in branches and in loops, around branches and loops.
+static dt_status_t stepped(dt_trace_t *t, const v_t *in, v_t *out, void *closure) {
+  v_t state[3] = {i64(t, 0), in[1], in[0]};
+  dt_while(t, is_less, choose_step, closure, 3, state, 0, NULL, state);
+  dt_cond(t, in[2], twice_plus_one, decayed, closure, 1, &state[2], 1, out);
+  return NULL;
+}
+static dt_status_t two_steps(dt_trace_t *t, const v_t *in, v_t *out, void *closure) {
+  v_t state[3] = {in[0], in[1], in[2]};
+  dt_subgraph(t, stepped, closure, 3, state, 1, 0, state);
+  dt_subgraph(t, stepped, closure, 3, state, 1, 0, out);
+  return NULL;
+}
+static dt_status_t trip_of_calls(dt_trace_t *t, const v_t *in, v_t *out, void *closure) {
+  v_t state[3] = {in[2], in[0], dt_ge(t, in[0], i64(t, 1))};
+  dt_subgraph(t, two_steps, closure, 3, state, 1, 0, &out[2]);
+  out[0] = dt_add(t, in[0], i64(t, 1));
+  out[1] = in[1];
+  return NULL;
+}
+static dt_status_t calls_in_calls(dt_trace_t *t, const v_t *in, v_t *out, void *closure) {
+  v_t state[3] = {i64(t, 0), in[K], in[X]};
+  dt_while(t, is_less, trip_of_calls, closure, 3, state, 0, NULL, state);
+  v_t again[3] = {dt_mul(t, state[2], f32(t, 0.25)), in[K], in[FLAG]};
+  dt_subgraph(t, two_steps, closure, 3, again, 1, 0, again);
+  dt_subgraph(t, two_steps, closure, 3, again, 1, 0, &out[0]);
+  dt_cond(t, in[FLAG], lowered_first, plain, closure, 1, again, 1, &out[1]);
+  return NULL;
+}
+
 const control_program_t control_programs[] = {
     {"branch", branch, 1},
     {"computed", computed, 3},
@@ -487,6 +563,9 @@ const control_program_t control_programs[] = {
     {"choice", choice, 1},
     {"choices", choices, 2},
     {"choosing", choosing, 1},
+    {"layers", layers, 3},
+    {"turning", turning, 3},
+    {"calls_in_calls", calls_in_calls, 2},
 };
 const uint32_t n_control_programs = sizeof(control_programs) / sizeof(control_programs[0]);
 

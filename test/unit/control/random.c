@@ -92,6 +92,16 @@ static void add_while(dt_trace_t *t, place_t *p) {
   put(p, state[2]);
 }
 
+// ---- subgraphs ------------------------------------------------------------------------------------
+// The same twice, of what comes out the first time.
+static void add_calls(dt_trace_t *t, place_t *p) {
+  v_t in[3] = {pick(p), pick(p), p->number};
+  dt_subgraph(t, branch, p, 3, in, 2, 0, in);
+  dt_subgraph(t, branch, p, 3, in, 2, 0, in);
+  put(p, in[0]);
+  put(p, in[1]);
+}
+
 // ---- Steps ----------------------------------------------------------------------------------------
 static v_t reversed(dt_trace_t *t, v_t x) {
   dt_sym_t n = dt_dim(t, x, 0);
@@ -100,7 +110,7 @@ static v_t reversed(dt_trace_t *t, v_t x) {
 
 static void step(dt_trace_t *t, place_t *p) {
   v_t a = pick(p), b = pick(p);
-  switch (below(p, p->depth < DEPTH ? 10 : 6)) {
+  switch (below(p, p->depth < DEPTH ? 12 : 6)) {
   case 0:
     put(p, dt_mul(t, dt_add(t, a, b), f32(t, 0.5)));
     return;
@@ -125,6 +135,10 @@ static void step(dt_trace_t *t, place_t *p) {
     return;
   case 7:
     add_switch(t, p);
+    return;
+  case 8:
+  case 9:
+    add_calls(t, p);
     return;
   default:
     add_cond(t, p);

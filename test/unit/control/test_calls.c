@@ -143,7 +143,10 @@ static void run(const char *name) {
   PROGRAM(lasting)                                                                                 \
   PROGRAM(choice)                                                                                  \
   PROGRAM(choices)                                                                                 \
-  PROGRAM(choosing)
+  PROGRAM(choosing)                                                                                \
+  PROGRAM(layers)                                                                                  \
+  PROGRAM(turning)                                                                                 \
+  PROGRAM(calls_in_calls)
 PROGRAMS
 #undef PROGRAM
 

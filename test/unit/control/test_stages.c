@@ -252,7 +252,10 @@ static void check_program(const control_program_t *program) {
   PROGRAM(lasting)                                                                                 \
   PROGRAM(choice)                                                                                  \
   PROGRAM(choices)                                                                                 \
-  PROGRAM(choosing)
+  PROGRAM(choosing)                                                                                \
+  PROGRAM(layers)                                                                                  \
+  PROGRAM(turning)                                                                                 \
+  PROGRAM(calls_in_calls)
 PROGRAMS
 #undef PROGRAM
 
@@ -266,10 +269,83 @@ static void at_random(void **state) {
   }
 }
 
+// ---- Calls of one body ------------------------------------------------------------------------------
+typedef struct deep_t {
+  int layers;
+  uint32_t kernels, loops; // at the end: kernels, and different loops that they begin with
+} deep_t;
+
+static dt_status_t deep_layer(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  (void)closure;
+  dt_value_t scores = dt_matmul(t, in[0], dt_transpose(t, in[0], 0, 1));
+  out[0] = dt_tanh(t, dt_matmul(t, dt_softmax(t, scores, 1), in[0]));
+  return NULL;
+}
+
+static dt_status_t deep(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  const deep_t *d = closure;
+  out[0] = dt_exp(t, dt_neg(t, dt_abs(t, in[0])));
+  for (int k = 0; k < d->layers; k++)
+    dt_subgraph(t, deep_layer, NULL, 1, out, 1, 0, out);
+  out[0] = dt_mul(t, out[0], out[0]);
+  return NULL;
+}
+
+// Copies of a kernel have its loops.
+static void count_loops(void *user, const dt_stage_view_t *view) {
+  deep_t *d = user;
+  if (strcmp(view->stage, "plan") != 0)
+    return;
+  d->kernels = view->program->kernels.len;
+  for (uint32_t k = 0; k < d->kernels; k++) {
+    uint32_t first = view->program->kernels.items[k].vars[0].id, same = 0;
+    while (view->program->kernels.items[same].vars[0].id != first)
+      same++;
+    d->loops += same == k;
+  }
+}
+
+static deep_t deep_program(dt_device_t device, int layers) {
+  deep_t d = {.layers = layers};
+  const control_program_t program = {"deep", deep, 1};
+  check_t c = {.program = &program, .closure = &d};
+  dt_target_t target = target_of(device);
+  dt_symenv_t *env = NULL;
+  dt_program_t *made = NULL;
+  dt__arena_init(&c.arena, 0);
+  dt_trace_request_t request = {.name = "deep",
+                                .program = deep,
+                                .closure = &d,
+                                .n_inputs = 3,
+                                .n_outputs = 1,
+                                .inputs = control_inputs};
+  expect_ok(dt__trace_run(&request, &c.traced));
+  expect_ok(dt__symenv_clone(c.traced->env, &env));
+  expect_ok(dt__pipeline_run(
+      &c.arena, env, c.traced->graph,
+      &(dt_pipeline_request_t){.target = &target, .observe = count_loops, .user = &d}, &made));
+  dt__symenv_destroy(env);
+  dt__traced_destroy(c.traced);
+  dt__arena_fini(&c.arena);
+  return d;
+}
+
+// Sliced (CPUs) and chained kernels (devices), too.
+static void calls_are_fused_once(void **state) {
+  (void)state;
+  for (int device = 0; device < 2; device++) {
+    deep_t few = deep_program(device ? DT_CUDA : DT_CPU, 3);
+    deep_t many = deep_program(device ? DT_CUDA : DT_CPU, 11);
+    assert_int_equal(many.kernels - few.kernels, 8 * ((few.kernels - 2) / 3));
+    assert_int_equal(many.loops, few.loops);
+    assert_true(few.loops < few.kernels);
+  }
+}
+
 int main(void) {
 #define PROGRAM(name) TEST(name),
-  const struct CMUnitTest tests[] = {PROGRAMS TEST(at_random)};
+  const struct CMUnitTest tests[] = {PROGRAMS TEST(at_random), TEST(calls_are_fused_once)};
 #undef PROGRAM
-  assert_int_equal(sizeof(tests) / sizeof(tests[0]), n_control_programs + 1);
+  assert_int_equal(sizeof(tests) / sizeof(tests[0]), n_control_programs + 2);
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// dt_cond and dt_while as a tracer sees them: what they refuse and how it reads, what becomes an
-// operand, what a constant predicate leaves, and that bodies keep their values to themselves.
+// dt_cond, dt_while and dt_subgraph as a tracer sees them: what they refuse and how it reads, what
+// becomes an operand, what a constant predicate leaves, what calls share, and that bodies keep
+// their values to themselves.
 #include "test/support/tensors.h"
 
 #include "lower/graph/eval.h"
@@ -76,6 +77,20 @@ BODY(asks, outside->calls++;
                   ? dt_neg(t, in[0])
                   : in[0])
 
+BODY(counted, outside->calls++; out[0] = dt_add(t, in[0], in[1]))
+BODY(counted_y, outside->calls++; out[0] = dt_add(t, in[0], outside->y))
+BODY(counted_constant, outside->calls++; out[0] = dt_add(t, in[0], dt_constant(t, "w", outside->w)))
+BODY(recurs, dt_subgraph(t, recurs, closure, 1, in, 1, 0, out))
+BODY(recurs_by_branches,
+     dt_cond(t, outside->flag, recurs_by_branches, same, closure, 1, in, 1, out))
+
+static v_t subgraph_of(dt_trace_t *t, dt_branch_fn_t fn, void *closure, v_t a, v_t b) {
+  const v_t in[2] = {a, b};
+  v_t out;
+  dt_subgraph(t, fn, closure, 2, in, 1, 0, &out);
+  return out;
+}
+
 // ---- Refusals -----------------------------------------------------------------------------------------
 // Each line fails; `c` calls dt_cond on x and y, `w` dt_while on k.
 static v_t cond_of(dt_trace_t *t, v_t pred, dt_branch_fn_t a, dt_branch_fn_t b, const v_t *in,
@@ -117,18 +132,18 @@ static v_t while_of(dt_trace_t *t, dt_branch_fn_t test, dt_branch_fn_t body, v_t
   R(sizes, cond_of(t, in[FLAG], same, disagrees, in, w), DT_E_SHAPE,                               \
     "output 0 of the then branch is f32[2], of the else branch f32[3]; branches must agree")       \
   R(item, cond_of(t, in[FLAG], same, reads_number, in, w), DT_E_STATE,                             \
-    "item: a body of cond, switch or while reads no number from data")                             \
+    "item: a body of cond, switch, while or subgraph reads no number from data")                   \
   R(select, cond_of(t, in[FLAG], selects, same, in, w), DT_E_STATE, "masked_select: a body of")    \
   R(nonzero, cond_of(t, in[FLAG], finds, same, in, w), DT_E_STATE, "nonzero: a body of")           \
   R(repeat, cond_of(t, in[FLAG], repeats, same, in, w), DT_E_STATE, "repeat_interleave: a body")   \
   R(update, cond_of(t, in[FLAG], updates, same, in, w), DT_E_STATE,                                \
-    "update: a body of cond, switch or while updates no input")                                    \
+    "update: a body of cond, switch, while or subgraph updates no input")                          \
   R(leak, dt_neg(t, (cond_of(t, in[FLAG], keeps, same, in, w), w->kept)), DT_E_ARGUMENT,           \
-    "was made in a body of cond, switch or while that has ended")                                  \
+    "was made in a body of cond, switch, while or subgraph that has ended")                        \
   R(cousin, cond_of(t, in[FLAG], keeps, uses_kept, in, w), DT_E_ARGUMENT,                          \
-    "was made in a body of cond, switch or while that has ended")                                  \
+    "was made in a body of cond, switch, while or subgraph that has ended")                        \
   R(cousin_out, cond_of(t, in[FLAG], keeps, gives_kept, in, w), DT_E_ARGUMENT,                     \
-    "was made in a body of cond, switch or while that has ended")                                  \
+    "was made in a body of cond, switch, while or subgraph that has ended")                        \
   R(inner, cond_of(t, in[FLAG], fails, same, in, w), DT_E_UNSUPPORTED, "not today")                \
   R(index_dtype, switch_of(t, dt_scalar(t, DT_F32, 1), 3, same, in, w), DT_E_DTYPE,                \
     "switch: the index is f32 of rank 0; expected one integer")                                    \
@@ -151,7 +166,34 @@ static v_t while_of(dt_trace_t *t, dt_branch_fn_t test, dt_branch_fn_t body, v_t
   R(no_state, (dt_while(t, less, up, w, 0, NULL, 0, NULL, out), *in), DT_E_ARGUMENT,               \
     "while: no value would come out")                                                              \
   R(no_init, (dt_while(t, less, up, w, 1, NULL, 0, NULL, out), *in), DT_E_ARGUMENT,                \
-    "while: the first state: no values")
+    "while: the first state: no values")                                                           \
+  R(no_operand, (dt_subgraph(t, same, w, 0, in, 1, 0, out), *in), DT_E_ARGUMENT,                   \
+    "subgraph: a subgraph reads one operand at least")                                             \
+  R(no_operands, (dt_subgraph(t, same, w, 1, NULL, 1, 0, out), *in), DT_E_ARGUMENT,                \
+    "subgraph: an operand: no values")                                                             \
+  R(no_result, (dt_subgraph(t, same, w, 1, in, 0, 0, out), *in), DT_E_ARGUMENT,                    \
+    "subgraph: no value would come out")                                                           \
+  R(no_memory, (dt_subgraph(t, same, w, 1, in, 1, 0, NULL), *in), DT_E_ARGUMENT,                   \
+    "subgraph: the function or the memory")                                                        \
+  R(no_function, subgraph_of(t, NULL, w, *in, *in), DT_E_ARGUMENT, "the function or the memory")   \
+  R(many_operands, (dt_subgraph(t, same, w, UINT32_MAX, in, 1, 0, out), *in), DT_E_LIMIT,          \
+    "more than 65536 values")                                                                      \
+  R(many_results, (dt_subgraph(t, same, w, 1, in, UINT32_MAX, 0, out), *in), DT_E_LIMIT,           \
+    "more than 65536 values")                                                                      \
+  R(unknown_flag, (dt_subgraph(t, same, w, 1, in, 1, 4, out), *in), DT_E_UNSUPPORTED,              \
+    "subgraph: the flags 0x4 are none that this version knows")                                    \
+  R(none_given, subgraph_of(t, same, w, (v_t){0}, *in), DT_E_ARGUMENT, "an operand is the none")   \
+  R(unset_output, subgraph_of(t, nothing, w, *in, *in), DT_E_ARGUMENT,                             \
+    "output 0 of 1 was not set by body")                                                           \
+  R(body_fails, subgraph_of(t, fails, w, *in, *in), DT_E_UNSUPPORTED, "not today")                 \
+  R(body_updates, subgraph_of(t, updates, w, *in, *in), DT_E_STATE, "update: a body of")           \
+  R(body_reads, subgraph_of(t, reads_number, w, *in, *in), DT_E_STATE, "item: a body of")          \
+  R(kept_of_a_call, dt_neg(t, (subgraph_of(t, keeps, w, *in, *in), w->kept)), DT_E_ARGUMENT,       \
+    "was made in a body of cond, switch, while or subgraph that has ended")                        \
+  R(itself, subgraph_of(t, recurs, w, *in, *in), DT_E_LIMIT,                                       \
+    "bodies in bodies, more than 32 deep: a body that runs itself has no end")                     \
+  R(itself_in_branches, subgraph_of(t, recurs_by_branches, w, *in, *in), DT_E_LIMIT,               \
+    "bodies in bodies, more than 32 deep")
 
 #define R(name, call, code, says)                                                                  \
   static dt_status_t refused_##name(dt_trace_t *t, const v_t *in, v_t *out, void *closure) {       \
@@ -332,6 +374,89 @@ static void test_guards(void **state) {
     dt_tensor_release(example[i]);
 }
 
+// ---- Subgraphs ----------------------------------------------------------------------------------------
+// What has a body of its own, and what has that of a call before.
+BODY(calls_counted, out[0] = subgraph_of(t, counted, outside, in[0], in[0]))
+static dt_status_t calling(dt_trace_t *t, const v_t *in, v_t *out, void *closure) {
+  static outside_t other;
+  outside_t *outside = closure;
+  v_t x = in[X], y = in[Y], made = subgraph_of(t, counted, outside, x, x);
+  assert_int_equal(outside->calls, 1);
+  made = subgraph_of(t, counted, outside, dt_neg(t, x), made);
+  assert_int_equal(outside->calls, 1);
+  v_t other_size = subgraph_of(t, counted, outside, y, y); // another symbol
+  assert_int_equal(outside->calls, 2);
+  dt_cond(t, in[FLAG], calls_counted, same, closure, 1, &made, 1, &made);
+  assert_int_equal(outside->calls, 2);
+  v_t f64 = dt_cast(t, x, DT_F64);
+  (void)subgraph_of(t, counted, outside, f64, f64);
+  assert_int_equal(outside->calls, 3);
+  dt_value_t several[2] = {x, made};
+  (void)subgraph_of(t, counted, &other, x, x);
+  dt_subgraph(t, counted, outside, 2, several, 1, 0, several); // `in` is `out`
+  assert_int_equal(outside->calls, 3);
+  out[0] = dt_add(t, several[0], dt_sum(t, other_size, 0, NULL, false));
+  return NULL;
+}
+
+static void test_subgraphs(void **state) {
+  (void)state;
+  outside_t outside = {.calls = 0};
+  dt_traced_t *traced = NULL;
+  expect_ok(trace(calling, &outside, NULL, &traced));
+  expect_ok(dt__graph_verify(traced->graph));
+  // Two calls, of y, in the branch and it, of f64, of the other closure, the last one.
+  static const uint32_t same_as[] = {0, 1, 0, 1, 0, 0, 0, 1};
+  assert_int_equal(traced->graph->controls.len, 8);
+  for (uint32_t k = 0; k < 8; k++)
+    assert_int_equal(traced->graph->controls.items[k].same, same_as[k]);
+  const dt_graph_t *then = traced->graph->controls.items[4].bodies[0];
+  assert_ptr_equal(then->controls.items[0].bodies[0], traced->graph->controls.items[0].bodies[0]);
+  dt__traced_destroy(traced);
+  outside.calls = 0;
+  expect_graph(calling, &outside,
+               EACH_OF("  %5 = call %1, %1 body {\n", " = call %7, %6 again %5 : bool[]\n"), NONE);
+}
+
+// What a body captured is what it was; an argument that was updated is read again. Constants that
+// were made in a body serve outside of it.
+BODY(calls_constant, dt_subgraph(t, counted_constant, closure, 1, in, 1, 0, out))
+static dt_status_t capturing(dt_trace_t *t, const v_t *in, v_t *out, void *closure) {
+  outside_t *outside = closure;
+  v_t made = in[X];
+  outside->y = in[Y];
+  for (int k = 0; k < 3; k++)
+    dt_subgraph(t, counted_y, closure, 1, &made, 1, 0, &made);
+  assert_int_equal(outside->calls, 1);
+  dt_update(t, in[Y], dt_neg(t, in[Y]));
+  dt_subgraph(t, counted_y, closure, 1, &made, 1, 0, &made);
+  assert_int_equal(outside->calls, 2);
+  dt_cond(t, in[FLAG], calls_constant, calls_constant, closure, 1, &made, 1, &made);
+  dt_subgraph(t, counted_constant, closure, 1, &made, 1, 0, &made);
+  assert_int_equal(outside->calls, 3);
+  out[0] = made;
+  return NULL;
+}
+
+static void test_captures(void **state) {
+  (void)state;
+  const int64_t one = 1, n = 3, k = 0;
+  outside_t outside = {.w = tensor_full(2, 1, &one)};
+  rng_t rng = {5};
+  dt_tensor_t *flag = tensor_empty(DT_BOOL, 0, NULL);
+  memset(dt_tensor_data(flag), 0, 1);
+  dt_tensor_t *example[4] = {tensor_f32(&rng, 1, &n), tensor_f32(&rng, 1, &n), flag,
+                             tensor_i64(0, NULL, &k)};
+  dt_traced_t *traced = NULL;
+  expect_ok(trace(capturing, &outside, example, &traced));
+  expect_ok(dt__graph_verify(traced->graph));
+  assert_int_equal(traced->constants.len, 1);
+  dt__traced_destroy(traced);
+  dt_tensor_release(outside.w);
+  for (int i = 0; i < 4; i++)
+    dt_tensor_release(example[i]);
+}
+
 // ---- The evaluator ------------------------------------------------------------------------------------
 static dt_status_t counting(dt_trace_t *t, const v_t *in, v_t *out, void *closure) {
   v_t n = dt_scalar(t, DT_I64, 0);
@@ -366,4 +491,5 @@ static void test_trip_limit(void **state) {
 }
 
 RUN_TESTS(TEST(test_refusals), TEST(test_constant_predicate), TEST(test_constant_index),
-          TEST(test_operands), TEST(test_constants), TEST(test_guards), TEST(test_trip_limit))
+          TEST(test_operands), TEST(test_constants), TEST(test_guards), TEST(test_subgraphs),
+          TEST(test_captures), TEST(test_trip_limit))

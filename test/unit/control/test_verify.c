@@ -189,7 +189,7 @@ static void test_graphs(void **state) {
       {"return %4", "return %3", "is no value but what `result` reads"},
       {"index = 0", "index = 1", "there is no output 1 of 1"},
       {"result %3", "result %1",
-       "must be a cond, a switch, a while, an associative_scan or an external"},
+       "must be a cond, a switch, a while, an associative_scan, a call or an external"},
       {"cond %2, %1", "cond %1, %2", "the predicate must be one bool"},
       {"cond %2, %1", "cond %2", "then reads 1 operands, 0 are given"},
       {"cond %2, %1", "while %2, %1", "expected 'test'"},
@@ -206,6 +206,38 @@ static void test_graphs(void **state) {
   };
   for (size_t k = 0; k < sizeof(changes) / sizeof(changes[0]); k++)
     check(branch, &changes[k], false);
+}
+
+// ---- Calls ----------------------------------------------------------------------------------------
+static const char *const calls = "graph (s0: [0, 100]) {\n"
+                                 "  %1 = input \"x\" f32[s0] strides [1] contiguous\n"
+                                 "  %2 = input \"y\" f64[s0] strides [1] contiguous\n"
+                                 "  %3 = call %1 body {\n"
+                                 "    %1 = input \"\" f32[s0] strides [1] contiguous\n"
+                                 "    %2 = neg %1 : f32[s0]\n"
+                                 "    return %2\n"
+                                 "  } : bool[]\n"
+                                 "  %4 = result %3 {index = 0} : f32[s0]\n"
+                                 "  %5 = call %4 again %3 : bool[]\n"
+                                 "  %6 = result %5 {index = 0} : f32[s0]\n"
+                                 "  return %6\n"
+                                 "}\n";
+
+static void test_shared_bodies(void **state) {
+  (void)state;
+  static const change_t changes[] = {
+      {"return %6", "return %6", ""},
+      {"return %6", "return %5", "is no value but what `result` reads"},
+      {"again %3", "again %1", "%1 is no call"},
+      {"again %3", "again %5", "%5 is no call"},
+      {"again %3", "again %0", "is no"},
+      {"again %3", "", "expected 'body'"},
+      {"call %4 again", "call %2 again", "operand 0 of the call is f64[s0], of the body f32[s0]"},
+      {"call %4 again", "call %4, %4 again", "body reads 1 operands, 2 are given"},
+      {"result %5 {index = 0}", "result %5 {index = 1}", "there is no output 1 of 1"},
+  };
+  for (size_t k = 0; k < sizeof(changes) / sizeof(changes[0]); k++)
+    check(calls, &changes[k], false);
 }
 
 // ---- Scans ----------------------------------------------------------------------------------------
@@ -269,4 +301,5 @@ static void test_scans(void **state) {
     check(program, &programs[k], true);
 }
 
-RUN_TESTS(TEST(test_programs), TEST(test_graphs), TEST(test_scans), TEST(test_cases))
+RUN_TESTS(TEST(test_programs), TEST(test_graphs), TEST(test_shared_bodies), TEST(test_scans),
+          TEST(test_cases))

@@ -406,7 +406,7 @@ static const dt_graph_t *body_of(case_t *c, int64_t limit) {
 
 // Forms: the branch that adds, and the other way round; no trip, and three.
 static bool build_control(case_t *c, dt_op_t op) {
-  bool loop = op == DT_OP_while, cases = op == DT_OP_switch;
+  bool loop = op == DT_OP_while, cases = op == DT_OP_switch, call = op == DT_OP_call;
   dt_attrs_t attrs = {.dtype = DT_I64};
   dt_node_id_t in[3], id;
   in[1] = add(&c->rig.f, DT_OP_scalar, 0, NULL, &attrs);
@@ -417,10 +417,12 @@ static bool build_control(case_t *c, dt_op_t op) {
   if (cases)
     in[0] = add(&c->rig.f, DT_OP_cast, 1, in, &(dt_attrs_t){.dtype = DT_U8});
   const dt_graph_t *step = body_of(c, 0);
-  dt_graph_control_t control = {{loop ? body_of(c, c->form ? 3 : -1) : step, step}};
+  dt_graph_control_t control = {.bodies = {loop ? body_of(c, c->form ? 3 : -1) : step}};
+  control.bodies[1] = call ? NULL : step;
   control.bodies[2] = cases ? step : NULL;
-  expect_ok(dt__graph_add_control(c->rig.f.graph, loop || cases ? op : DT_OP_cond, &control,
-                                  in + loop, loop ? 2 : 3, NULL, NULL, &id));
+  uint32_t first = loop || call; // of these there is no predicate
+  expect_ok(dt__graph_add_control(c->rig.f.graph, op == DT_OP_result ? DT_OP_cond : op, &control,
+                                  in + first, 3 - first, NULL, NULL, &id));
   for (uint32_t k = 0; k < 2; k++) {
     attrs = (dt_attrs_t){.index = k};
     rig_output(&c->rig, add(&c->rig.f, DT_OP_result, 1, &id, &attrs));
@@ -454,7 +456,7 @@ static const dt_graph_t *combine_of(case_t *c) {
 }
 
 static bool build_associative(case_t *c, dt_op_t op) {
-  dt_graph_control_t control = {{NULL}};
+  dt_graph_control_t control = {.bodies = {NULL}};
   dt_node_id_t in[3], id;
   if (dt__dtype_is_half(c->dtype))
     return false; // joined in f32
@@ -590,6 +592,7 @@ static builder_t builder_of(dt_op_t op) {
                 {DT_OP_switch, {build_control, 2}},
                 {DT_OP_while, {build_control, 2}},
                 {DT_OP_associative_scan, {build_associative, 4}},
+                {DT_OP_call, {build_control, 2}},
                 {DT_OP_external, {build_external, 2}},
                 {DT_OP_result, {build_control, 2}}};
   for (size_t k = 0; k < sizeof(others) / sizeof(others[0]); k++)
