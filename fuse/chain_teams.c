@@ -197,7 +197,7 @@ static dt_sym_t condition_of(dt_program_t *program, const dt_kernel_t *kernel,
 }
 
 // The scores of a row, of the product that makes them; none: the chain has no such.
-static dt_sym_t length_of(const dt_program_t *program, dt_chain_t chain) {
+static dt_sym_t length_of(const dt_program_t *program, dt_kernel_chain_t chain) {
   const dt_kernel_t *first = &program->kernels.items[chain.first];
   bool scores = chain.end - chain.first > 2 && first->schedules.len &&
                 dt__schedule_is_product(&first->schedules.items[0]);
@@ -289,7 +289,7 @@ static dt_status_t offer_groups(offers_t *o) {
 }
 
 // Whether what is in front of the head are rows, and nothing else.
-static bool follows_rows(dt_program_t *program, dt_chain_t chain) {
+static bool follows_rows(dt_program_t *program, dt_kernel_chain_t chain) {
   const dt_kernel_t *maker = &program->kernels.items[chain.first];
   return chain.end - chain.first == 2 && !dt__schedule_is_product(&maker->schedules.items[0]) &&
          !dt__kernel_has_locals(program, maker);
@@ -310,7 +310,7 @@ static dt_status_t offer_kind(offers_t *o, tile_kind_t kind, bool by_groups) {
   return offer(o, tile, kind, condition);
 }
 
-static dt_status_t head_schedules(dt_program_t *program, dt_chain_t chain,
+static dt_status_t head_schedules(dt_program_t *program, dt_kernel_chain_t chain,
                                   const dt_target_t *target, tile_kind_t *out_kinds) {
   static const tile_kind_t order[] = {TILE_LEAST, TILE_FEW, TILE_MOST, TILE_MANY, TILE_SOME};
   dt_kernel_t *head = &program->kernels.items[chain.end - 1];
@@ -414,7 +414,8 @@ static dt_status_t maker_schedule(dt_program_t *program, dt_kernel_t *maker,
   return NULL;
 }
 
-dt_status_t dt__chain_teams(dt_program_t *program, dt_chain_t chain, const dt_target_t *target) {
+dt_status_t dt__chain_teams(dt_program_t *program, dt_kernel_chain_t chain,
+                            const dt_target_t *target) {
   dt_kernel_t *head = &program->kernels.items[chain.end - 1];
   tile_kind_t kinds[MOST_SCHEDULES];
   DT_TRY(head_schedules(program, chain, target, kinds));

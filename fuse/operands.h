@@ -39,7 +39,7 @@ dt_status_t dt__matmul_teams(dt_program_t *program, dt_kernel_t *kernel,
 
 // The same for a chain whose members have one schedule each, with the lanes that they take: the
 // head's schedules, and one for each of them in every maker.
-dt_status_t dt__chain_teams(dt_program_t *program, dt_chain_t chain,
+dt_status_t dt__chain_teams(dt_program_t *program, dt_kernel_chain_t chain,
                             const dt_target_t *target) DT_MUST_USE;
 
 #endif // DT_FUSE_OPERANDS_H

@@ -29,8 +29,8 @@ static bool alike_buffers(const match_t *m, uint32_t a, uint32_t b) {
   if (a == b)
     return true;
   bool alike = x->kind == y->kind && x->dtype == y->dtype && x->rank == y->rank &&
-               x->row.id == y->row.id && m->shared[a - 1] == m->shared[b - 1] &&
-               x->kind != DT_BUFFER_STATE;
+               x->row.id == y->row.id && dt__layouts_same(x, y) &&
+               m->shared[a - 1] == m->shared[b - 1] && x->kind != DT_BUFFER_STATE;
   for (uint32_t d = 0; alike && d < x->rank; d++)
     alike = x->sizes[d].id == y->sizes[d].id && x->strides[d].id == y->strides[d].id;
   return alike && !is_read_back(m->program, a) && !is_read_back(m->program, b);
@@ -162,11 +162,15 @@ static dt_status_t keep(match_t *m, dt_section_t *one, dt_section_t *other) {
   return one->buffers && other->buffers ? NULL : DT_NO_MEMORY();
 }
 
-static dt_status_t find_same(match_t *m, dt_section_t *sections, const uint64_t *hashes,
-                             uint32_t at) {
-  for (uint32_t k = 0; k < at; k++) {
-    if (hashes[k] != hashes[at] || sections[k].same)
-      continue;
+// Sections that equal no earlier one, by hash.
+typedef struct heads_t {
+  uint32_t *newest, *before; // by hash, and by section: 1 + a section; 0: none
+  uint32_t mask;
+} heads_t;
+
+static dt_status_t find_same(match_t *m, dt_section_t *sections, heads_t *heads, uint32_t at) {
+  uint32_t *newest = &heads->newest[hash_of(m->program, &sections[at]) & heads->mask];
+  for (uint32_t k = *newest; k--; k = heads->before[k]) {
     bool same = same_section(m, &sections[k], &sections[at]);
     dt_status_t status = same ? keep(m, &sections[k], &sections[at]) : NULL;
     forget(m);
@@ -176,6 +180,8 @@ static dt_status_t find_same(match_t *m, dt_section_t *sections, const uint64_t 
       return NULL;
     }
   }
+  heads->before[at] = *newest;
+  *newest = at + 1;
   return NULL;
 }
 
@@ -184,11 +190,14 @@ dt_status_t dt__find_sections(const dt_program_t *program, const bool *shared, d
   dt_arena_t *arena = program->arena;
   uint32_t n = 0, most = program->kernels.len;
   dt_section_t *sections = *out = DT_ARENA_ARRAY(arena, dt_section_t, (size_t)most + 1);
-  uint64_t *hashes = DT_ARENA_ARRAY(arena, uint64_t, (size_t)most + 1);
+  heads_t heads = {.before = DT_ARENA_ARRAY(arena, uint32_t, (size_t)most + 1), .mask = 1};
+  while (heads.mask < most)
+    heads.mask = 2 * heads.mask + 1;
+  heads.newest = DT_ARENA_ARRAY(arena, uint32_t, (size_t)heads.mask + 1);
   match_t m = {.program = program, .shared = shared};
   m.to = DT_ARENA_ARRAY(arena, uint32_t, (size_t)program->buffers.len + 1);
   m.from = DT_ARENA_ARRAY(arena, uint32_t, (size_t)program->buffers.len + 1);
-  if (!sections || !hashes || !m.to || !m.from)
+  if (!sections || !heads.before || !heads.newest || !m.to || !m.from)
     return DT_NO_MEMORY();
   for (uint32_t k = 0; k < most; n++) {
     uint32_t section = program->kernels.items[k].section;
@@ -196,8 +205,7 @@ dt_status_t dt__find_sections(const dt_program_t *program, const bool *shared, d
     while (k < most && program->kernels.items[k].section == section)
       k++;
     sections[n].end = k;
-    hashes[n] = hash_of(program, &sections[n]);
-    DT_TRY(find_same(&m, sections, hashes, n));
+    DT_TRY(find_same(&m, sections, &heads, n));
   }
   *out_n = n;
   return NULL;

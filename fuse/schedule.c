@@ -278,7 +278,7 @@ static dt_status_t schedule_matmul(dt_program_t *program, dt_kernel_t *kernel,
 }
 
 // Their loops are as chains.c left them: shared.
-static dt_status_t schedule_chain(dt_program_t *program, dt_chain_t chain,
+static dt_status_t schedule_chain(dt_program_t *program, dt_kernel_chain_t chain,
                                   const dt_target_t *target) {
   for (uint32_t k = chain.first; k < chain.end; k++) {
     dt_kernel_t *kernel = &program->kernels.items[k];
@@ -297,7 +297,7 @@ dt_status_t dt__fuse_schedule(dt_program_t *program, const dt_target_t *target) 
   for (uint32_t k = 0; k < program->kernels.len; k++) {
     dt_kernel_t *kernel = &program->kernels.items[k];
     if (kernel->chain) {
-      dt_chain_t chain = dt__kernel_chain(program, k);
+      dt_kernel_chain_t chain = dt__kernel_chain(program, k);
       DT_TRY(schedule_chain(program, chain, target));
       k = chain.end - 1;
       continue;

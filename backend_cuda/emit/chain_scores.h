@@ -47,8 +47,8 @@ typedef struct dt_scores_t {
 
 // ---- Form and layout (chain_scores_form.c) --------------------------------------------------------
 // Whether the chain has the form. Sets what all versions share, but for what belongs to a kernel.
-bool dt__scores_form(dt_scores_t *s, dt_program_t *program, dt_chain_t chain, uint32_t schedule,
-                     bool strict);
+bool dt__scores_form(dt_scores_t *s, dt_program_t *program, dt_kernel_chain_t chain,
+                     uint32_t schedule, bool strict);
 // One version's places in shared memory.
 void dt__scores_lay_out(dt_scores_t *s, uint32_t vectors);
 // Vectors of rows of the length that there is always room for, and of the longest.

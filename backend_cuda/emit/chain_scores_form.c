@@ -117,8 +117,8 @@ static bool copies_fit(const dt_scores_t *s) {
          v->copy == DT_COPY_UNITS && !v->along_k && s->schedules[2]->lanes == LANES;
 }
 
-bool dt__scores_form(dt_scores_t *s, dt_program_t *program, dt_chain_t chain, uint32_t schedule,
-                     bool strict) {
+bool dt__scores_form(dt_scores_t *s, dt_program_t *program, dt_kernel_chain_t chain,
+                     uint32_t schedule, bool strict) {
   if (chain.end - chain.first != MEMBERS)
     return false;
   const dt_kernel_t *kernels = &program->kernels.items[chain.first];

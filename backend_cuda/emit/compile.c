@@ -119,7 +119,7 @@ static bool kernel_checks(const dt_kernel_t *kernel) {
 }
 
 static bool launch_checks(const dt_program_t *program, uint32_t head) {
-  dt_chain_t chain = dt__kernel_chain(program, head);
+  dt_kernel_chain_t chain = dt__kernel_chain(program, head);
   for (uint32_t k = chain.first; k < chain.end; k++)
     if (kernel_checks(&program->kernels.items[k]))
       return true;

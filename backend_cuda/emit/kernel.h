@@ -18,7 +18,7 @@ dt_status_t dt__cuda_emit_entry(dt_emit_t *m, const dt_code_origin_t *codes, uin
 
 // ---- Chains (chain.c) -----------------------------------------------------------------------------
 typedef struct dt_cuda_chain_t {
-  dt_chain_t kernels;
+  dt_kernel_chain_t kernels;
   uint32_t schedule;       // number, of each
   uint32_t shared_bytes;   // the most that a member needs beside scratch
   uint32_t blocks;         // on one processor, by which registers are shared out

@@ -185,7 +185,7 @@ static dt_sym_t member_scratch(dt_emit_t *m, const dt_kernel_t *kernel,
               : bytes;
 }
 
-static dt_sym_t place_slabs(dt_emit_t *m, dt_chain_t chain, const dt_schedule_t *schedule,
+static dt_sym_t place_slabs(dt_emit_t *m, dt_kernel_chain_t chain, const dt_schedule_t *schedule,
                             dt_sym_t *out_offsets) {
   dt_sym_t at = dt__sym_const(m->env, 0);
   dt_sym_t rows = dt__sym_const(m->env, schedule->product.tile_rows);
@@ -204,7 +204,7 @@ static dt_sym_t place_slabs(dt_emit_t *m, dt_chain_t chain, const dt_schedule_t 
 }
 
 dt_sym_t dt__chain_scratch(dt_emit_t *m, uint32_t head, uint32_t s, dt_sym_t *out_offsets) {
-  dt_chain_t chain = dt__kernel_chain(&m->program, head);
+  dt_kernel_chain_t chain = dt__kernel_chain(&m->program, head);
   const dt_kernel_t *kernels = m->program.kernels.items;
   if (!kernels[head].chain)
     return dt__scratch_layout(m, &kernels[head], &kernels[head].schedules.items[s], out_offsets);

@@ -9,7 +9,8 @@
 // conditional.
 //
 // LLVM's time grows faster than the length of a function, and so does the time of the memos here.
-// So long functions are cut into pieces, each of which computes what it needs for itself.
+// So long functions are cut into pieces, each of which computes what it needs for itself, and steps
+// that are alike but for their buffers (host_repeats.c) are one function with a table of addresses.
 #include "backend_llvm/emit/host.h"
 
 #include "backend_llvm/emit/grid.h"
@@ -261,61 +262,145 @@ static dt_status_t run_kernel(dt_host_t *h, uint32_t index) {
   return NULL;
 }
 
-static dt_status_t emit_launches(const dt_host_program_t *p, const char *name, uint32_t first,
-                                 uint32_t last, bool symbols, uint32_t readbacks) {
-  dt_emit_t *m = p->m;
-  dt_host_t h;
-  DT_TRY(dt__host_open(&h, p, name, m->t_void, symbols, readbacks));
-  uint32_t most = 1;
-  for (uint32_t i = first; i < last; i++)
-    most = count_words(p, i) > most ? count_words(p, i) : most;
-  h.words = dt__body_slot(&h.k, m->t_i64, most);
+// Kernels [first, last), by words on the stack that it makes room for.
+static dt_status_t launch_kernels(dt_host_t *h, uint32_t first, uint32_t last) {
+  dt_emit_t *m = h->k.m;
   for (uint32_t i = first; i < last && !m->failure; i++) {
     const dt_program_slices_t *slices = dt__kernel_slices(&m->program, i);
     if (slices && i == slices->first)
-      open_slices(&h, slices);
-    DT_TRY(run_kernel(&h, i));
+      open_slices(h, slices);
+    DT_TRY(run_kernel(h, i));
     if (slices && i + 1 == slices->end)
-      close_slices(&h);
+      close_slices(h);
+  }
+  return NULL;
+}
+
+static uint32_t most_words(const dt_host_program_t *p, uint32_t first, uint32_t last) {
+  uint32_t most = 1;
+  for (uint32_t i = first; i < last; i++)
+    most = count_words(p, i) > most ? count_words(p, i) : most;
+  return most;
+}
+
+// ---- Steps ----------------------------------------------------------------------------------------
+typedef struct run_t {
+  const dt_host_program_t *p;
+  const char *name;
+  const dt_host_step_t *steps;
+  uint32_t n;
+  bool symbols;
+  uint32_t readbacks;
+} run_t;
+
+static bool is_shared(const dt_host_step_t *step) { return step->of || step->repeated; }
+
+static void name_repeat(const run_t *run, const dt_host_step_t *step, char *out, size_t size) {
+  const dt_host_step_t *one = step->of ? &run->steps[step->of - 1] : step;
+  snprintf(out, size, "dt_repeat_%u", one->first);
+}
+
+// What launches the step's kernels, and those of all steps that it stands for.
+static dt_status_t emit_repeat(const run_t *run, const dt_host_step_t *step) {
+  dt_emit_t *m = run->p->m;
+  dt_host_t h;
+  char name[32];
+  name_repeat(run, step, name, sizeof(name));
+  DT_TRY(dt__host_open_repeat(&h, run->p, name, run->symbols, run->readbacks));
+  for (uint32_t i = 0; i < step->n_buffers; i++)
+    dt__body_place(&h.k, step->buffers[i].id - 1, dt__host_load_at(&h, m->t_ptr, h.table, i));
+  h.words = dt__body_slot(&h.k, m->t_i64, most_words(run->p, step->first, step->end));
+  DT_TRY(launch_kernels(&h, step->first, step->end));
+  LLVMBuildRetVoid(m->b);
+  return NULL;
+}
+
+static void call_repeat(const run_t *run, dt_host_t *h, const dt_host_step_t *step) {
+  char name[32];
+  for (uint32_t i = 0; i < step->n_buffers; i++)
+    dt__host_store_at(h, dt__host_address(h, step->buffers[i]), h->table, i);
+  name_repeat(run, step, name, sizeof(name));
+  dt__host_call_repeat(h, name);
+}
+
+// Steps [first, last) as a function.
+static dt_status_t emit_steps(const run_t *run, const char *name, uint32_t first, uint32_t last) {
+  dt_emit_t *m = run->p->m;
+  dt_host_t h;
+  uint32_t words = 1, addresses = 1;
+  DT_TRY(dt__host_open(&h, run->p, name, m->t_void, run->symbols, run->readbacks));
+  for (uint32_t k = first; k < last; k++) {
+    const dt_host_step_t *step = &run->steps[k];
+    uint32_t *most = is_shared(step) ? &addresses : &words;
+    uint32_t own = is_shared(step) ? step->n_buffers : most_words(run->p, step->first, step->end);
+    *most = own > *most ? own : *most;
+  }
+  h.words = dt__body_slot(&h.k, m->t_i64, words);
+  h.table = dt__body_slot(&h.k, m->t_i64, addresses);
+  for (uint32_t k = first; k < last && !m->failure; k++) {
+    const dt_host_step_t *step = &run->steps[k];
+    if (is_shared(step))
+      call_repeat(run, &h, step);
+    else
+      DT_TRY(launch_kernels(&h, step->first, step->end));
   }
   LLVMBuildRetVoid(m->b);
   return NULL;
 }
 
-// Where a piece of a run ends that begins with kernel `first`: behind so much code, and not within
-// slices.
-static uint32_t run_piece_end(const dt_host_program_t *p, uint32_t first, uint32_t last) {
-  const dt_program_t *program = &p->m->program;
+static uint32_t words_of(const run_t *run, const dt_host_step_t *step) {
+  const dt_program_t *program = &run->p->m->program;
   uint32_t words = 0;
-  for (uint32_t i = first; i < last; i++) {
-    const dt_program_slices_t *slices = dt__kernel_slices(program, i);
-    words += LAUNCH_WORDS * program->kernels.items[i].schedules.len + count_words(p, i);
-    if (words > PIECE_WORDS && i > first && (!slices || slices->first == i))
-      return i;
+  if (is_shared(step))
+    return LAUNCH_WORDS / 2 + step->n_buffers;
+  for (uint32_t i = step->first; i < step->end; i++)
+    words += LAUNCH_WORDS * program->kernels.items[i].schedules.len + count_words(run->p, i);
+  return words;
+}
+
+// Where a piece of a run ends that begins with step `first`: behind so much code.
+static uint32_t piece_end(const run_t *run, uint32_t first) {
+  uint32_t words = 0;
+  for (uint32_t k = first; k < run->n; k++) {
+    words += words_of(run, &run->steps[k]);
+    if (words > PIECE_WORDS && k > first)
+      return k;
   }
-  return last;
+  return run->n;
 }
 
 // One function, or where that would be long one that calls pieces.
-static dt_status_t emit_run(const dt_host_program_t *p, const char *name, uint32_t first,
-                            uint32_t last, bool symbols, uint32_t readbacks) {
-  dt_emit_t *m = p->m;
+static dt_status_t emit_pieces(const run_t *run) {
+  dt_emit_t *m = run->p->m;
   dt_host_t h;
   char piece[64];
-  if (run_piece_end(p, first, last) == last)
-    return emit_launches(p, name, first, last, symbols, readbacks);
-  for (uint32_t k = first, end = first; k < last; k = end) {
-    end = run_piece_end(p, k, last);
-    snprintf(piece, sizeof(piece), "%s_from_%u", name, k);
-    DT_TRY(emit_launches(p, piece, k, end, symbols, readbacks));
+  if (piece_end(run, 0) == run->n)
+    return emit_steps(run, run->name, 0, run->n);
+  for (uint32_t k = 0, end = 0; k < run->n; k = end) {
+    end = piece_end(run, k);
+    snprintf(piece, sizeof(piece), "%s_from_%u", run->name, run->steps[k].first);
+    DT_TRY(emit_steps(run, piece, k, end));
   }
-  DT_TRY(dt__host_open(&h, p, name, m->t_void, false, 0));
-  for (uint32_t k = first; k < last; k = run_piece_end(p, k, last)) {
-    snprintf(piece, sizeof(piece), "%s_from_%u", name, k);
+  DT_TRY(dt__host_open(&h, run->p, run->name, m->t_void, false, 0));
+  for (uint32_t k = 0; k < run->n; k = piece_end(run, k)) {
+    snprintf(piece, sizeof(piece), "%s_from_%u", run->name, run->steps[k].first);
     (void)dt__host_call(&h, piece, m->t_void);
   }
   LLVMBuildRetVoid(m->b);
   return NULL;
+}
+
+// `symbols`: of a call; kernels of constants alone have none.
+static dt_status_t emit_run(const dt_host_program_t *p, const char *name, uint32_t first,
+                            uint32_t last, bool symbols, uint32_t readbacks) {
+  run_t run = {.p = p, .name = name, .symbols = symbols, .readbacks = readbacks};
+  dt_host_step_t *steps = NULL;
+  DT_TRY(dt__host_steps(p, first, last, !symbols, &steps, &run.n));
+  run.steps = steps;
+  for (uint32_t k = 0; k < run.n; k++)
+    if (steps[k].repeated)
+      DT_TRY(emit_repeat(&run, &steps[k]));
+  return emit_pieces(&run);
 }
 
 // Where the host finds the numbers that the segment begins with, in memory that code here cannot
@@ -447,7 +532,8 @@ dt_status_t dt__emit_host(dt_emit_t *m, const dt_unit_map_t *map) {
   uint32_t n = m->program.kernels.len;
   DT_TRY(dt__llvm_segments_verify(&m->program));
   p.params = DT_ARENA_ARRAY(&m->arena, dt_kernel_params_t, n + 1);
-  if (!p.params)
+  p.stands = DT_ARENA_ARRAY(&m->arena, uint32_t, (size_t)m->program.buffers.len + 1);
+  if (!p.params || !p.stands)
     return DT_NO_MEMORY();
   for (uint32_t i = 0; i < n; i++) {
     dt_text_t text;

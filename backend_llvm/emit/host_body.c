@@ -111,14 +111,19 @@ dt_status_t dt__host_find_symbols(dt_host_program_t *p) {
   return NULL;
 }
 
-dt_status_t dt__host_open(dt_host_t *h, const dt_host_program_t *p, const char *name,
-                          LLVMTypeRef result, bool symbols, uint32_t readbacks) {
+static LLVMTypeRef type_of(const dt_emit_t *m, LLVMTypeRef result, bool table) {
+  LLVMTypeRef params[2] = {m->t_ptr, m->t_ptr};
+  return LLVMFunctionType(result, params, table ? 2 : 1, 0);
+}
+
+static dt_status_t open(dt_host_t *h, const dt_host_program_t *p, const char *name,
+                        LLVMTypeRef result, bool table, bool symbols, uint32_t readbacks) {
   dt_emit_t *m = p->m;
   *h = (dt_host_t){.of = p};
   DT_TRY(dt__body_init(&h->k, m, NULL, NULL));
-  LLVMTypeRef type = LLVMFunctionType(result, &m->t_ptr, 1, 0);
-  LLVMValueRef fn = dt__emit_function(m, name, type, true);
+  LLVMValueRef fn = dt__emit_function(m, name, type_of(m, result, table), true);
   h->frame = LLVMGetParam(fn, 0);
+  h->table = table ? LLVMGetParam(fn, 1) : NULL;
   dt__body_enter(&h->k, fn);
   if (!symbols)
     return NULL;
@@ -134,15 +139,33 @@ dt_status_t dt__host_open(dt_host_t *h, const dt_host_program_t *p, const char *
   return NULL;
 }
 
-LLVMValueRef dt__host_call(dt_host_t *h, const char *name, LLVMTypeRef result) {
+dt_status_t dt__host_open(dt_host_t *h, const dt_host_program_t *p, const char *name,
+                          LLVMTypeRef result, bool symbols, uint32_t readbacks) {
+  return open(h, p, name, result, false, symbols, readbacks);
+}
+
+dt_status_t dt__host_open_repeat(dt_host_t *h, const dt_host_program_t *p, const char *name,
+                                 bool symbols, uint32_t readbacks) {
+  return open(h, p, name, p->m->t_void, true, symbols, readbacks);
+}
+
+static LLVMValueRef call_named(dt_host_t *h, const char *name, LLVMTypeRef result, bool table) {
   dt_emit_t *m = h->k.m;
-  LLVMTypeRef type = LLVMFunctionType(result, &m->t_ptr, 1, 0);
+  LLVMValueRef args[2] = {h->frame, h->table};
   LLVMValueRef fn = LLVMGetNamedFunction(m->module, name);
   if (!fn) {
     dt__emit_fail(m, DT_FAIL(DT_E_INTERNAL, "host program: no function %s", name));
     return LLVMConstNull(m->t_i64);
   }
-  return LLVMBuildCall2(m->b, type, fn, &h->frame, 1, "");
+  return LLVMBuildCall2(m->b, type_of(m, result, table), fn, args, table ? 2 : 1, "");
+}
+
+LLVMValueRef dt__host_call(dt_host_t *h, const char *name, LLVMTypeRef result) {
+  return call_named(h, name, result, false);
+}
+
+void dt__host_call_repeat(dt_host_t *h, const char *name) {
+  (void)call_named(h, name, h->k.m->t_void, true);
 }
 
 // ---- Memory ---------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One function of the host program while it is emitted: what it reads from the frame, sizes and
-// addresses. Only host.c, host_plan.c and host_body.c include it.
+// addresses. Only host….c include it.
 #ifndef DT_BACKEND_LLVM_EMIT_HOST_BODY_H
 #define DT_BACKEND_LLVM_EMIT_HOST_BODY_H
 
@@ -11,6 +11,7 @@ typedef struct dt_host_program_t {
   dt_emit_t *m;
   const dt_unit_map_t *map;
   dt_kernel_params_t *params; // by kernel
+  uint32_t *stands;           // by buffer, [id - 1]: 0 but while steps are compared
   DT_VEC(uint32_t) symbols;   // that a call brings
 } dt_host_program_t;
 
@@ -19,6 +20,7 @@ typedef struct dt_host_t {
   const dt_host_program_t *of;
   LLVMValueRef frame;
   LLVMValueRef words; // stack, for the kernel with the most
+  LLVMValueRef table; // stack, addresses for a step that repeats another
   LLVMValueRef bad;   // plans: a slot (i1), whether anything was computed that has no value
   uint32_t level;     // of the code being made: 1 inside of a loop over slices
 } dt_host_t;
@@ -28,8 +30,12 @@ dt_status_t dt__host_find_symbols(dt_host_program_t *p) DT_MUST_USE;
 // `readbacks` readbacks.
 dt_status_t dt__host_open(dt_host_t *h, const dt_host_program_t *p, const char *name,
                           LLVMTypeRef result, bool symbols, uint32_t readbacks) DT_MUST_USE;
-// Calls a function of the host program, made before, on the frame.
+// The same for a function that gets a table besides, h->table.
+dt_status_t dt__host_open_repeat(dt_host_t *h, const dt_host_program_t *p, const char *name,
+                                 bool symbols, uint32_t readbacks) DT_MUST_USE;
+// Calls a function of the host program, made before, on the frame, and on h->table.
 LLVMValueRef dt__host_call(dt_host_t *h, const char *name, LLVMTypeRef result);
+void dt__host_call_repeat(dt_host_t *h, const char *name);
 
 // ---- The frame ------------------------------------------------------------------------------------
 LLVMValueRef dt__host_field(dt_host_t *h, size_t offset); // its address
@@ -56,6 +62,20 @@ dt_sym_t dt__host_axis(const dt_host_t *h, dt_sym_t axis);
 // The schedule's predicate with every readback at its most. Readbacks may be less, and then the
 // predicate need not hold: a schedule whose code relies on it is not taken, and has none here.
 dt_sym_t dt__host_predicate(const dt_host_t *h, const dt_schedule_t *schedule);
+
+// ---- Steps (host_repeats.c) -----------------------------------------------------------------------
+// Kernels that are launched together.
+typedef struct dt_host_step_t {
+  uint32_t first, end;
+  uint32_t of;             // 1 + the earlier step that it is but for its buffers; 0: none
+  bool repeated;           // it is one that others are
+  uint32_t n_buffers;      // of these:
+  dt_buffer_id_t *buffers; // in one order for all that are alike
+} dt_host_step_t;
+// Cuts kernels [first, last) into steps. Only steps of a section that is not the first, and with
+// `repeats` all, are compared with each other.
+dt_status_t dt__host_steps(const dt_host_program_t *p, uint32_t first, uint32_t last, bool repeats,
+                           dt_host_step_t **out, uint32_t *out_n) DT_MUST_USE;
 
 // ---- Plans (host_plan.c) --------------------------------------------------------------------------
 dt_status_t dt__host_plan(const dt_host_program_t *p, uint32_t segment) DT_MUST_USE;

@@ -97,6 +97,23 @@ static void plan_numbers(dt_host_t *h, uint32_t segment, uint32_t first, uint32_
     plan_numbers_of(h, segment, h->k.m->program.graph);
 }
 
+#define FEW_BUFFERS 64 // of a layer, about
+
+// A buffer shortly before it has the same sizes.
+static bool is_alike_before(const dt_program_t *program, uint32_t at) {
+  const dt_buffer_t *own = &program->buffers.items[at];
+  for (uint32_t i = at; i-- > (at > FEW_BUFFERS ? at - FEW_BUFFERS : 0);) {
+    const dt_buffer_t *other = &program->buffers.items[i];
+    bool alike = other->kind == own->kind && other->dtype == own->dtype &&
+                 other->rank == own->rank && dt__layouts_same(other, own);
+    for (uint32_t d = 0; alike && d < own->rank; d++)
+      alike = other->sizes[d].id == own->sizes[d].id;
+    if (alike)
+      return true;
+  }
+  return false;
+}
+
 // Sizes and bytes of the buffers that this segment is the first to know.
 static void plan_buffers(dt_host_t *h, uint32_t segment, uint32_t first, uint32_t last) {
   dt_emit_t *m = h->k.m;
@@ -108,6 +125,8 @@ static void plan_buffers(dt_host_t *h, uint32_t segment, uint32_t first, uint32_
       continue;
     if (m->program.device_sized && !dt__program_stores_to(&m->program, id.id))
       continue; // it may have no bound
+    if (!m->program.device_sized && is_alike_before(&m->program, i))
+      continue;
     for (uint32_t d = 0; d < buffer->rank; d++) {
       dt_sym_t size = dt__host_most(h, buffer->sizes[d]);
       dt_range_t range = dt__sym_range(m->env, size);

@@ -232,8 +232,8 @@ static dt_status_t keep_code(dt_arena_t *arena, const dt_target_t *target, code_
 }
 
 // The code of a chain under the schedule number `s` of each of its kernels.
-static dt_status_t find_code(dt_program_t *program, const dt_target_t *target, dt_chain_t chain,
-                             uint32_t s, codes_t *codes, uint32_t *out) {
+static dt_status_t find_code(dt_program_t *program, const dt_target_t *target,
+                             dt_kernel_chain_t chain, uint32_t s, codes_t *codes, uint32_t *out) {
   dt_text_t text;
   dt_kernel_params_t params = {0};
   code_t own = {.origin = {chain.end - 1, s}};
@@ -364,7 +364,7 @@ dt_status_t dt__llvm_split(dt_program_t *program, const dt_target_t *target, uin
     return DT_NO_MEMORY();
   uint32_t at = 0;
   for (uint32_t i = 0; i < program->kernels.len; i++) {
-    dt_chain_t chain = dt__kernel_chain(program, i);
+    dt_kernel_chain_t chain = dt__kernel_chain(program, i);
     out->first_code[i] = at;
     for (uint32_t s = 0; s < program->kernels.items[i].schedules.len; s++, at++) {
       out->code_of_kernel[at] = DT_NO_CODE;

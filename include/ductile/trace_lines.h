@@ -146,6 +146,7 @@
 #define dt_cummin(trace, ...) (dt_cummin)(DT_AT(trace), __VA_ARGS__)
 #define dt_logcumsumexp(trace, ...) (dt_logcumsumexp)(DT_AT(trace), __VA_ARGS__)
 #define dt_scan(trace, ...) (dt_scan)(DT_AT(trace), __VA_ARGS__)
+#define dt_scan_room(trace, ...) (dt_scan_room)(DT_AT(trace), __VA_ARGS__)
 #define dt_map(trace, ...) (dt_map)(DT_AT(trace), __VA_ARGS__)
 #define dt_searchsorted(trace, ...) (dt_searchsorted)(DT_AT(trace), __VA_ARGS__)
 #define dt_full(trace, ...) (dt_full)(DT_AT(trace), __VA_ARGS__)

@@ -57,6 +57,13 @@ DT_API void dt_scan(dt_trace_t *trace, dt_branch_fn_t body, void *closure, uint3
 DT_API void dt_map(dt_trace_t *trace, dt_branch_fn_t body, void *closure, uint32_t n_xs,
                    const dt_value_t *xs, uint32_t n_ys, dt_value_t *out);
 
+// How many rows a tensor needs that a loop of `length` trips (dt_while) writes a row a trip into,
+// for a body puts its row somewhere even where it never runs: `length`, if it is known to be 1 or
+// more. Else no trips are another variant with room for 1 row, or, if data says how many trips
+// there are, the room is 1 row or more. Cut what comes out to `length`. dt_scan and dt_map do this
+// themselves.
+DT_API dt_sym_t dt_scan_room(dt_trace_t *trace, dt_sym_t length);
+
 #ifdef __cplusplus
 }
 #endif

@@ -232,10 +232,10 @@ uint32_t dt__region_next_case(const dt_program_t *program, uint32_t one);
 bool dt__kernel_carries(const dt_program_t *program, const dt_kernel_t *kernel);
 // The chain of kernel k: from its first maker up to and with its head. A kernel of no chain is its
 // own head: [k, k + 1).
-typedef struct dt_chain_t {
+typedef struct dt_kernel_chain_t {
   uint32_t first, end;
-} dt_chain_t;
-dt_chain_t dt__kernel_chain(const dt_program_t *program, uint32_t k);
+} dt_kernel_chain_t;
+dt_kernel_chain_t dt__kernel_chain(const dt_program_t *program, uint32_t k);
 // Devices: into how many parts the head's columns are dealt out where its tiles are for groups that
 // multiply together, so that a processor runs one block: `made` tiles of rows, `cols` of columns.
 dt_sym_t dt__chain_groups(dt_symenv_t *env, int64_t processors, dt_sym_t made, dt_sym_t cols);
@@ -299,8 +299,8 @@ typedef struct dt_kernel_params_t {
 dt_status_t dt__kernel_print(dt_program_t *program, const dt_kernel_t *kernel,
                              dt_kernel_params_t *params, dt_text_t *out) DT_MUST_USE;
 // The same for all kernels of a chain as one piece of code, with one list of parameters.
-dt_status_t dt__chain_print(dt_program_t *program, dt_chain_t chain, dt_kernel_params_t *params,
-                            dt_text_t *out) DT_MUST_USE;
+dt_status_t dt__chain_print(dt_program_t *program, dt_kernel_chain_t chain,
+                            dt_kernel_params_t *params, dt_text_t *out) DT_MUST_USE;
 
 // ---- Interpreter: the meaning, for tests --------------------------------------------------------------
 // Runs one kernel serially on memory. base[id - 1] is the address of each buffer that it uses

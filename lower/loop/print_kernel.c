@@ -235,8 +235,8 @@ dt_status_t dt__kernel_print(dt_program_t *program, const dt_kernel_t *kernel,
   return print(&c, out);
 }
 
-dt_status_t dt__chain_print(dt_program_t *program, dt_chain_t chain, dt_kernel_params_t *params,
-                            dt_text_t *out) {
+dt_status_t dt__chain_print(dt_program_t *program, dt_kernel_chain_t chain,
+                            dt_kernel_params_t *params, dt_text_t *out) {
   canonical_t c = {.program = program,
                    .kernels = &program->kernels.items[chain.first],
                    .n_kernels = chain.end - chain.first,

@@ -201,8 +201,8 @@ bool dt__kernel_has_locals(const dt_program_t *program, const dt_kernel_t *kerne
 }
 
 // ---- Chains -------------------------------------------------------------------------------------
-dt_chain_t dt__kernel_chain(const dt_program_t *program, uint32_t k) {
-  dt_chain_t chain = {k, k + 1};
+dt_kernel_chain_t dt__kernel_chain(const dt_program_t *program, uint32_t k) {
+  dt_kernel_chain_t chain = {k, k + 1};
   uint32_t own = program->kernels.items[k].chain;
   while (own && chain.first > 0 && program->kernels.items[chain.first - 1].chain == own)
     chain.first--;

@@ -10,7 +10,7 @@
 // A chain under examination.
 typedef struct chain_t {
   const dt_loop_verifier_t *v;
-  dt_chain_t kernels;
+  dt_kernel_chain_t kernels;
   const dt_kernel_t *head;
   uint32_t n_shared; // loops
 } chain_t;

@@ -174,7 +174,7 @@ dt_status_t dt__loop_verify_regions(const dt_loop_verifier_t *v) {
   for (uint32_t i = 0; i < program->regions.len; i++)
     DT_TRY(verify_predicate(v, i));
   for (uint32_t k = 0; k < program->kernels.len; k++) {
-    dt_chain_t chain = dt__kernel_chain(program, k);
+    dt_kernel_chain_t chain = dt__kernel_chain(program, k);
     DT_TRY(verify_kernel(v, k));
     DT_TRY(verify_one_run(v, chain.first, chain.end, "a chain"));
   }

@@ -139,16 +139,30 @@ static void session_free(dt_session_t *session) {
   dt_runtime_release(runtime);
 }
 
-void dt__session_end_doomed(dt_session_t *session) { session_free(session); }
+void dt__session_end_doomed(dt_session_t *session) {
+  if (session->pins)
+    dt__reclaim_leave(session->slot);
+  else
+    session_free(session);
+}
+
+void dt__session_unpin(dt_session_t *session) {
+  if (--session->pins == 0 && atomic_load_explicit(&session->doomed, memory_order_relaxed))
+    dt_session_destroy(session);
+}
 
 // A copy of a session in a child after fork may be in a call that goes on in the parent only.
 void dt_session_destroy(dt_session_t *session) {
   if (!session)
     return;
-  if (dt__forked() || dt__reclaim_hold(session->slot))
+  bool held = dt__forked() || dt__reclaim_hold(session->slot);
+  if (held && !session->pins) {
     session_free(session);
-  else
-    atomic_store_explicit(&session->doomed, true, memory_order_relaxed);
+    return;
+  }
+  atomic_store_explicit(&session->doomed, true, memory_order_relaxed);
+  if (held)
+    dt__reclaim_leave(session->slot);
 }
 
 // ---- Sampling -------------------------------------------------------------------------------------

@@ -17,7 +17,8 @@ struct dt_session {
   void *own;               // its place's
   dt_device_t place;       // home->number
   dt_reclaim_slot_t *slot; // held by who uses the session
-  _Atomic bool doomed;     // to be destroyed by who holds it
+  _Atomic bool doomed;     // to be destroyed by who holds it, or by who unpins it
+  uint32_t pins;           // of chains, which are in it between its calls
   uint32_t counter;        // which of a function's call counters
   uint32_t sample_in;      // the call that many from now is sampled, 1 the next
   uint32_t sample_seed;
@@ -48,6 +49,10 @@ static inline void dt__session_end(dt_session_t *session) {
   else
     dt__reclaim_leave(session->slot);
 }
+
+// Keeps the session, whoever destroys it, until it is unpinned. By its thread, between its calls.
+static inline void dt__session_pin(dt_session_t *session) { session->pins++; }
+void dt__session_unpin(dt_session_t *session);
 
 static inline dt_status_t dt__session_settle(dt_session_t *session) {
   return session->home->kind->settle ? session->home->kind->settle(session) : NULL;

@@ -75,18 +75,21 @@ static bool find_length(scan_t *scan, dt_sym_t length) {
   return !trace->status;
 }
 
-// The body puts a value somewhere even where it never runs: no trips are another variant, or, where
-// data says how many there are, room for one.
-static void find_room(scan_t *scan) {
-  dt_trace_t *trace = scan->trace;
+static dt_sym_t room_for(dt_trace_t *trace, dt_sym_t length) {
   dt_sym_t one = literal(trace, 1);
-  dt_sym_t some = dt__trace_made(trace, dt__sym_le(trace->env, one, scan->length));
-  scan->room = scan->length;
-  if (!scan->n_ys || !some.id || (dt_sym_guard_or)(trace, some, false))
-    return;
-  scan->room = (dt_sym_guard_or)(trace, some, true)
-                   ? dt__trace_made(trace, dt__sym_max(trace->env, one, scan->length))
-                   : one;
+  dt_sym_t some = dt__trace_made(trace, dt__sym_le(trace->env, one, length));
+  if (!some.id || (dt_sym_guard_or)(trace, some, false))
+    return length;
+  return (dt_sym_guard_or)(trace, some, true)
+             ? dt__trace_made(trace, dt__sym_max(trace->env, one, length))
+             : one;
+}
+
+dt_sym_t dt_scan_room(dt_trace_t *trace, dt_sym_t length) {
+  if (!dt__trace_begin(trace, "scan_room") || !dt__trace_sym(trace, &length, "the length"))
+    return DT_SYM_NONE_ID;
+  dt_sym_t room = room_for(trace, length);
+  return trace->status ? DT_SYM_NONE_ID : dt__trace_told(trace, room);
 }
 
 // ---- The body -----------------------------------------------------------------------------------
@@ -210,7 +213,7 @@ static void run_scan(scan_t *scan, dt_value_t *out) {
   dt_value_t *in = dt__trace_values(trace, n), *all = dt__trace_values(trace, n);
   if (!in || !all)
     return;
-  find_room(scan);
+  scan->room = scan->n_ys ? room_for(trace, scan->length) : scan->length;
   scan->init[0] = (dt_scalar)(trace, DT_I64, 0);
   trace->origin = scan->origin;
   if (trace->status || !trace_trip(scan))

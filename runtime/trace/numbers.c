@@ -182,10 +182,10 @@ static dt_sym_t known_number(const dt_trace_t *trace, const element_t *e) {
 
 bool dt__trace_may_bind(dt_trace_t *trace) {
   if (trace->n_open)
-    DT_TRACE_FAIL(
-        trace, DT_E_STATE,
-        "a body of cond, switch, while or subgraph reads no number from data: read it before, or select "
-        "with where");
+    DT_TRACE_FAIL(trace, DT_E_STATE,
+                  "a body of cond, switch, while or subgraph reads no number from data: read it "
+                  "before, or select "
+                  "with where");
   return trace->status == NULL;
 }
 

@@ -87,11 +87,11 @@ dt_status_t dt__trace_add_outputs(dt_trace_t *trace, const dt_value_t *out) {
       return DT_FAIL(DT_E_ARGUMENT, "output %u (id %u) is no value of this trace", k, out[k].id);
     dt_value_t value = dt__trace_current(trace, out[k]);
     if (dt__trace_has_ended(trace, value))
-      return DT_FAIL(
-          DT_E_ARGUMENT,
-          "output %u (id %u) was made in a body of cond, switch or while that has ended: make it "
-          "an output of the body",
-          k, out[k].id);
+      return DT_FAIL(DT_E_ARGUMENT,
+                     "output %u (id %u) was made in a body of cond, switch, while or subgraph that "
+                     "has ended: make it "
+                     "an output of the body",
+                     k, out[k].id);
     DT_TRY(dt__graph_add_output(trace->graph, (dt_node_id_t){value.id}));
   }
   return order_outputs(trace);

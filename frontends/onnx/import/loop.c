@@ -168,17 +168,6 @@ static bool scan_on(dt_imp_node_t *n, const dt_imp_loop_t *loop, dt_value_t *out
 }
 
 // ---- As a loop that something else may end ----------------------------------------------------------
-// The body puts a row somewhere even where it never runs: no trips are another variant, or, where
-// data says how many there may be, room for one.
-static dt_sym_t room_of(dt_imp_node_t *n, const dt_imp_loop_t *loop) {
-  if (loop->n_rows == 0)
-    return loop->bound;
-  dt_sym_t one = dt_sym_const(n->t, 1), some = dt_sym_le(n->t, one, loop->bound);
-  if (dt_sym_guard_or(n->t, some, false))
-    return loop->bound;
-  return dt_sym_guard_or(n->t, some, true) ? dt_sym_max(n->t, one, loop->bound) : one;
-}
-
 static bool loop_on(dt_imp_node_t *n, const dt_imp_loop_t *loop, dt_value_t *out_state,
                     dt_value_t *out_rows, dt_value_t *out_trips) {
   while_t w = {.n = n, .loop = loop, .first = loop->more.id ? 2 : 1};
@@ -187,7 +176,7 @@ static bool loop_on(dt_imp_node_t *n, const dt_imp_loop_t *loop, dt_value_t *out
   const dt_value_t *like = loop->like || !loop->n_rows ? loop->like : see_rows(n, loop);
   if (!state || dt__imp_failed(n))
     return false;
-  dt_sym_t room = room_of(n, loop);
+  dt_sym_t room = loop->n_rows ? dt_scan_room(n->t, loop->bound) : loop->bound;
   state[0] = i64(n, 0);
   if (loop->more.id)
     state[1] = loop->more;

@@ -5,6 +5,7 @@
 #include "test/support/check.h"
 
 #include "ductile/accessor.h"
+#include "ductile/chain.h"
 #include "ductile/ductile.h"
 #include "ductile/experimental.h"
 #include "ductile/onnx.h"
@@ -208,6 +209,20 @@ static dt_status_t use_dt_pattern_options_t(void *given) {
   return status;
 }
 
+static dt_status_t link(dt_session_t *own, dt_tensor_t *const *inputs, uint32_t n_inputs,
+                        dt_tensor_t **outputs, uint32_t n_outputs, void *closure) {
+  (void)own, (void)inputs, (void)n_inputs, (void)outputs, (void)n_outputs, (void)closure;
+  return NULL;
+}
+static const dt_chain_link_t one_link = {.fn = link};
+
+static dt_status_t use_dt_chain_options_t(void *given) {
+  dt_chain_t *chain = NULL;
+  dt_status_t status = dt_chain_create(runtime, given, &chain);
+  dt_chain_release(chain);
+  return status;
+}
+
 // ---- The rows -----------------------------------------------------------------------------------
 
 typedef struct row_t {
@@ -254,6 +269,11 @@ static void fill(const row_t *row, void *given) {
     kernel->entry = "entry";
     kernel->text = "text";
     kernel->threads = 32;
+  }
+  if (row->use == use_dt_chain_options_t) {
+    dt_chain_options_t *options = given;
+    options->n_links = 1;
+    options->links = &one_link;
   }
   if (row->use == use_dt_pattern_options_t) {
     dt_pattern_options_t *options = given;
@@ -363,6 +383,28 @@ typedef struct later_wildcard_t {
   dt_wildcard_t known;
   uint64_t later[8];
 } later_wildcard_t;
+
+typedef struct later_link_t {
+  dt_chain_link_t known;
+  uint64_t later[8];
+} later_link_t;
+
+static void links_are_as_large_as_said(void **state) {
+  (void)state;
+  later_link_t links[2] = {{.known = {.fn = link, .n_outputs = 1}}, {.known = {.fn = link}}};
+  dt_chain_source_t result = {1, 0};
+  dt_chain_options_t options = {.struct_size = sizeof(options),
+                                .n_links = 2,
+                                .n_results = 1,
+                                .link_size = sizeof(links[0]),
+                                .links = &links[0].known,
+                                .results = &result};
+  dt_chain_t *chain = NULL;
+  assert_null(dt_chain_create(runtime, &options, &chain));
+  dt_chain_release(chain);
+  links[1].later[3] = 1;
+  expect_told(dt_chain_create(runtime, &options, &chain), DT_E_UNSUPPORTED, "dt_chain_link_t");
+}
 
 static dt_status_t add(dt_trace_t *trace, const dt_value_t *in, dt_value_t *out, void *closure) {
   (void)closure;
@@ -492,4 +534,4 @@ static int teardown(void **state) {
 RUN_TESTS_WITH(setup, teardown, TEST(older_structs_are_taken), TEST(shorter_options_are_refused),
                TEST(newer_structs_are_taken_while_zero), TEST(results_end_where_the_caller_says),
                TEST(elements_are_as_large_as_said), TEST(outputs_are_as_large_as_said),
-               TEST(wildcards_are_as_large_as_said))
+               TEST(wildcards_are_as_large_as_said), TEST(links_are_as_large_as_said))

@@ -4,6 +4,7 @@
 #include "test/support/check.h"
 
 #include "ductile/accessor.h"
+#include "ductile/chain.h"
 #include "ductile/ductile.h"
 #include "ductile/experimental.h"
 #include "ductile/onnx.h"

@@ -158,7 +158,7 @@ static void test_canonical_chains(void **state) {
   hand_parse(&h, dt__text_str(&program));
   for (uint32_t k = 0; k < 2; k++) {
     dt_kernel_params_t params;
-    dt_chain_t chain = dt__kernel_chain(h.program, 2 * k);
+    dt_kernel_chain_t chain = dt__kernel_chain(h.program, 2 * k);
     assert_int_equal(chain.first, 2 * k);
     assert_int_equal(chain.end, 2 * k + 2);
     dt__text_init(&texts[k]);
