@@ -129,8 +129,8 @@ static int know_dims(const job_t *job, const cli_dim_t *dims, uint32_t n) {
 // Puts a tensor that the session's device reads anyway where it is read.
 static dt_status_t place_input(const job_t *job, uint32_t k) {
   dt_tensor_t *host = job->inputs[k], *there = NULL;
-  if (job->place.device == DT_CPU ||
-      dt_function_input(job->model.function, k)->kind != DT_INPUT_TENSOR)
+  dt_input_kind_t kind = dt_function_input(job->model.function, k)->kind;
+  if (job->place.device == DT_CPU || (kind != DT_INPUT_TENSOR && kind != DT_INPUT_DONATED))
     return NULL;
   dt_status_t status = dt_tensor_create_on(job->model.session, dt_tensor_dtype(host),
                                            dt_tensor_rank(host), dt_tensor_sizes(host), &there);

@@ -186,7 +186,7 @@ static bool make_rest(const reader_t *r, const dt_function_t *function, uint32_t
                       dt_tensor_t **out) {
   const dt_input_decl_t *input = dt_function_input(function, k);
   spec_t spec = {.rank = input->rank};
-  bool is_static = input->kind == DT_INPUT_TENSOR;
+  bool is_static = input->kind == DT_INPUT_TENSOR || input->kind == DT_INPUT_DONATED;
   for (uint32_t d = 0; d < input->rank; d++) {
     const dt_dim_decl_t *dim = dt_function_input_dim(function, k, d);
     is_static &= dim && dim->is_static;

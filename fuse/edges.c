@@ -4,6 +4,7 @@
 // one. The order is known for WINDOW launches back, so the whole takes linear time.
 #include "fuse/edges.h"
 
+#include "fuse/donate.h"
 #include "runtime/base/status.h"
 
 #include <stdlib.h>
@@ -11,7 +12,7 @@
 #define WINDOW ((uint32_t)DT_EDGES_WINDOW / 64) // words
 
 #define CELL_NONE 0u    // nothing that a call writes
-#define CELL_INPUTS 1u  // arguments, any of which may be the same memory
+#define CELL_INPUTS 1u  // arguments, any of which may be the same memory, and results in theirs
 #define CELL_SCRATCH 2u // what kernels keep in global memory for their teams
 #define CELL_RECORD 3u  // of failed checks
 #define CELL_FIRST 4u   // slots and results
@@ -77,7 +78,7 @@ static uint32_t slot_cell(cells_t *cells, uint32_t *slots, dt_sym_t offset) {
 
 static dt_status_t find_cells(cells_t *cells) {
   const dt_program_t *program = cells->program;
-  bool updated = updates(program);
+  bool given = dt__program_is_given(program), updated = given || updates(program);
   uint32_t last = 0;
   for (uint32_t b = 0; b < program->offsets.len; b++)
     last = program->offsets.items[b].id > last ? program->offsets.items[b].id : last;
@@ -92,7 +93,7 @@ static dt_status_t find_cells(cells_t *cells) {
     else if (kind == DT_BUFFER_LOCAL || kind == DT_BUFFER_SLAB)
       cells->of[b] = CELL_SCRATCH;
     else if (kind == DT_BUFFER_OUTPUT)
-      cells->of[b] = cells->n++;
+      cells->of[b] = given ? CELL_INPUTS : cells->n++;
     else if (kind == DT_BUFFER_TEMP && program->offsets.items[b].id)
       cells->of[b] = slot_cell(cells, slots, program->offsets.items[b]);
   }

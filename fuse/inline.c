@@ -140,16 +140,23 @@ static bool invert(const inline_ctx_t *ctx, const dt_kernel_t *producer, const d
   return true;
 }
 
+// What instruction `at` is the bits of, be it of another dtype.
+static const dt_inst_t *plain(const dt_stage_t *body, uint32_t at) {
+  while (body->insts.items[at].kind == DT_INST_BITS)
+    at = body->insts.items[at].args[0];
+  return &body->insts.items[at];
+}
+
 // One of two elements in memory is taken: a row of a cache is new, the others are old. The copy
 // that this saves is as long as the cache.
 static bool chooses(const dt_stage_t *body, uint32_t full) {
-  const dt_inst_t *made = &body->insts.items[body->stores.items[0].value];
+  const dt_inst_t *made = plain(body, body->stores.items[0].value);
   uint32_t other = DT_NO_INST;
   if (made->kind == DT_INST_LOAD && made->mask != DT_NO_INST)
     other = made->args[0];
   if (made->kind == DT_INST_SCALAR && made->op == DT_SCALAR_where && full <= 1)
     other = made->args[2]; // what makes the row of few elements is done here, too
-  return other != DT_NO_INST && body->insts.items[other].kind == DT_INST_LOAD;
+  return other != DT_NO_INST && plain(body, other)->kind == DT_INST_LOAD;
 }
 
 // So little is done to what lies in memory anyway that every user may do it again.

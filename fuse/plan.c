@@ -11,6 +11,7 @@
 // moves.
 #include "fuse/body.h"
 #include "fuse/commit.h"
+#include "fuse/donate.h"
 #include "fuse/fuse.h"
 #include "fuse/order.h"
 #include "fuse/place.h"
@@ -196,6 +197,7 @@ dt_status_t dt__fuse_plan(dt_program_t *program, const dt_target_t *target) {
   DT_TRY(hoist_constant(program));
   DT_TRY(dt__program_settle_regions(program));
   DT_TRY(dt__carry_in_place(program));
+  DT_TRY(dt__take_donated(program));
   DT_TRY(make_segments(program));
   if (target->own_memory && program->readbacks.len)
     DT_TRY(dt__size_on_device(program));

@@ -136,6 +136,14 @@ static void count_loads(const dt_kernel_t *kernel, uint32_t *loads, bool add) {
     }
 }
 
+// Others read the store's buffer; what joins updates reads what it revises itself.
+static bool is_read(const dt_stage_t *stage, const dt_store_t *store, const uint32_t *loads) {
+  uint32_t own = 0;
+  for (uint32_t k = 0; store->revises && k < stage->insts.len; k++)
+    own += dt__inst_reads(&stage->insts.items[k]).id == store->buffer.id;
+  return loads[store->buffer.id - 1] > own;
+}
+
 dt_status_t dt__prune_kernel(dt_program_t *program, dt_kernel_t *kernel, uint32_t *loads) {
   bool *row_used = DT_ARENA_ARRAY(program->arena, bool, kernel->n_rows + 1);
   if (!row_used)
@@ -145,7 +153,8 @@ dt_status_t dt__prune_kernel(dt_program_t *program, dt_kernel_t *kernel, uint32_
     uint32_t stores = 0;
     for (uint32_t k = 0; k < stage->stores.len; k++) {
       dt_buffer_id_t buffer = stage->stores.items[k].buffer;
-      if (loads[buffer.id - 1] || dt__buffer_visible(dt__program_buffer(program, buffer)))
+      if (is_read(stage, &stage->stores.items[k], loads) ||
+          dt__buffer_visible(dt__program_buffer(program, buffer)))
         stage->stores.items[stores++] = stage->stores.items[k];
     }
     stage->stores.len = stores;

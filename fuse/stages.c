@@ -205,8 +205,10 @@ static bool is_revised_copy(const join_t *join, const dt_kernel_t *kernel) {
 
 static traits_t find_traits(const join_t *join, const dt_kernel_t *kernel) {
   traits_t traits = {.only_maps = only_maps(kernel), .size = dt__kernel_size(kernel)};
+  dt_buffer_id_t from, to;
   traits.alone = is_revised_copy(join, kernel) || dt__kernel_in_order(kernel) ||
-                 dt__kernel_updates(join->program, kernel) || dt__kernel_revises(kernel);
+                 dt__kernel_updates(join->program, kernel) || dt__kernel_revises(kernel) ||
+                 dt__kernel_copies_result(join->program, kernel, &from, &to);
   for (uint32_t s = 0; s < kernel->stages.len; s++) {
     const dt_stage_t *stage = &kernel->stages.items[s];
     for (uint32_t i = 0; i < stage->insts.len; i++)

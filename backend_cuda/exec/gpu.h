@@ -112,6 +112,8 @@ dt_status_t dt__cuda_stream_check(const dt_cuda_stream_t *stream, const char *wh
 // without one it is freed after all that is queued anywhere by then.
 dt_status_t dt__cuda_memory_create(dt_cuda_gpu_t *gpu, dt_cuda_stream_t *stream, size_t bytes,
                                    dt_storage_t **out) DT_MUST_USE;
+// The storage was made by the function above, and is used and freed in the order of the stream.
+bool dt__cuda_memory_is_of(const dt_storage_t *storage, const dt_cuda_stream_t *stream);
 // Frees what waited for the end of a capture. Context current, streams_mutex held.
 void dt__cuda_memory_flush(dt_cuda_stream_t *stream);
 

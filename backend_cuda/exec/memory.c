@@ -124,6 +124,10 @@ static void destroy(dt_storage_t *storage) {
   dt__cuda_stream_release(stream);
 }
 
+bool dt__cuda_memory_is_of(const dt_storage_t *storage, const dt_cuda_stream_t *stream) {
+  return storage->destroy == destroy && ((const dt_cuda_memory_t *)storage)->stream == stream;
+}
+
 static dt_status_t allocate(dt_cuda_gpu_t *gpu, dt_cu_stream_t stream, size_t bytes,
                             dt_cu_ptr_t *out) {
   DT_CUDA_TRY(gpu->device, mem_alloc_async, out, bytes, gpu->pool, stream);

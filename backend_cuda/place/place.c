@@ -64,6 +64,11 @@ static void describe(const dt_place_t *place, const dt_runtime_t *runtime, dt_de
   memcpy(out->name, from->name, sizeof(out->name));
 }
 
+static bool may_share(const dt_session_t *session, const dt_storage_t *storage) {
+  const dt_cuda_session_t *own = session->own;
+  return dt__cuda_memory_is_of(storage, own->stream);
+}
+
 const dt_place_kind_t dt__cuda_place = {.name = "CUDA device",
                                         .option = "cuda",
                                         .memory = DT_MEMORY_DEVICE,
@@ -91,6 +96,7 @@ const dt_place_kind_t dt__cuda_place = {.name = "CUDA device",
                                         .leave = dt__cuda_call_leave,
                                         .call = dt__cuda_call,
                                         .result = dt__cuda_call_result,
+                                        .may_share = may_share,
                                         .allocate = dt__cuda_memory,
                                         .copy = dt__cuda_copy,
                                         .may_wait = dt__cuda_session_may_wait,

@@ -240,6 +240,25 @@ static dt_status_t run_external(dt_host_t *h, const dt_kernel_t *kernel) {
   return NULL;
 }
 
+// Of a copy of an argument to a result nothing is run where the result is a view of the argument,
+// which has no address here, or lies in its memory.
+static void skip_copy(dt_host_t *h, const dt_kernel_t *kernel, choice_t *choice) {
+  dt_emit_t *m = h->k.m;
+  dt_buffer_id_t from, to;
+  LLVMValueRef zero = dt__emit_i64(m, 0), skip = NULL, same = NULL;
+  if (dt__kernel_copies_result(&m->program, kernel, &from, &to))
+    skip = LLVMBuildIsNull(m->b, dt__host_address(h, to), "");
+  if (dt__kernel_copies_whole(&m->program, kernel, &from, &to) &&
+      dt__program_buffer(&m->program, from)->donated)
+    same = LLVMBuildICmp(m->b, LLVMIntEQ, dt__host_address(h, from), dt__host_address(h, to), "");
+  if (skip && same)
+    skip = LLVMBuildOr(m->b, skip, same, "");
+  else if (same)
+    skip = same;
+  if (skip)
+    choice->count = LLVMBuildSelect(m->b, skip, zero, choice->count, "");
+}
+
 static dt_status_t run_kernel(dt_host_t *h, uint32_t index) {
   const dt_kernel_params_t *params = &h->of->params[index];
   dt_emit_t *m = h->k.m;
@@ -253,6 +272,7 @@ static dt_status_t run_kernel(dt_host_t *h, uint32_t index) {
   if (kernel->external)
     return run_external(h, kernel);
   choice_t choice = choose(h, index);
+  skip_copy(h, kernel, &choice);
   for (uint32_t i = 0; i < params->n_buffers; i++)
     dt__host_store_at(h, dt__host_address(h, params->buffers[i]), h->words, i);
   for (uint32_t i = 0; i < params->n_symbols; i++)

@@ -182,8 +182,9 @@ static LLVMValueRef and_mask(dt_body_t *k, LLVMValueRef a, LLVMValueRef b) {
 static bool is_invariant(const dt_body_t *k, const dt_inst_t *inst) {
   if (!k->m->device || k->updates)
     return false;
-  dt_buffer_kind_t kind = dt__program_buffer(&k->m->program, inst->buffer)->kind;
-  return kind == DT_BUFFER_INPUT || kind == DT_BUFFER_CONSTANT ||
+  const dt_buffer_t *buffer = dt__program_buffer(&k->m->program, inst->buffer);
+  dt_buffer_kind_t kind = buffer->kind;
+  return (kind == DT_BUFFER_INPUT && !buffer->donated) || kind == DT_BUFFER_CONSTANT ||
          (kind == DT_BUFFER_ONCE && !k->written[inst->buffer.id - 1]);
 }
 

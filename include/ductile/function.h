@@ -69,7 +69,15 @@ typedef enum dt_input_kind_t {
   // Numbers that calls pass as a tensor of rank 0 or 1 in host memory (i64, i32 or bool). Rank 1:
   // the dim is_static, and its `value`, at most 64, is the number of elements. The program sees an
   // i64 value of that rank; dt_int_elements gives its symbols, one per element.
-  DT_INPUT_INTEGERS = 3
+  DT_INPUT_INTEGERS = 3,
+  // A tensor whose elements the caller gives up (JAX's donate_argnums): after a call, also after
+  // one that failed, their values are undefined, but for what a program that updates the argument
+  // (dt_update) leaves there where the call succeeds. So a result of as many bytes may be returned as a
+  // tensor that shares the argument's storage: where the argument is contiguous, over memory that
+  // Ductile owns (on a device: made by a session of the same stream), and apart from all other
+  // arguments and from constants. Else it is not, and nothing else changes. Not in graphs of
+  // kernels (DT_CALL_REDUCE_OVERHEAD), and not where the caller gives the result's tensor.
+  DT_INPUT_DONATED = 4
 } dt_input_kind_t;
 
 // An input, in the order of the program's in[]. Only the dtype is required; a field that is 0
@@ -98,8 +106,13 @@ typedef struct dt_output_decl_t {
   // gaps, or without elements, counts as row-major. Dims of size 1 lie where their strides say. 0:
   // none.
   uint32_t like_input;
-  // The result may be returned as a view of an argument. Without effect in this version: every
-  // result has memory of its own.
+  // The result may be returned as a view of an argument: without a copy, with strides, and with a
+  // share of the argument's storage. It is one where the program makes it of the argument by views
+  // alone (dt_slice, dt_permute, dt_reshape, dt_expand, …; dt_bitcast), no order is asked
+  // for, the call neither updates the argument nor was it donated, and the argument is over memory
+  // that Ductile owns (on a device: made by a session of the same stream). Who then writes the one writes the other:
+  // compare dt_tensor_data with the argument's memory to know. Else, in graphs of kernels
+  // (DT_CALL_REDUCE_OVERHEAD), and where the caller gives the result's tensor, it is a copy.
   bool may_alias_input;
 } dt_output_decl_t;
 

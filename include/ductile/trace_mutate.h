@@ -33,11 +33,11 @@ DT_API dt_value_t dt_unfold(dt_trace_t *trace, dt_value_t x, int32_t axis, dt_sy
 
 // ---- Writing through views ----------------------------------------------------------------------
 // `view` was made by builders of views (dt_slice, dt_permute, dt_reshape, dt_diagonal,
-// dt_as_strided, …) from some value, its base. The result is the base with the elements that the
-// view shows replaced by `value`, which has the view's dtype and sizes. If the base is an argument,
-// or what one was updated to, the argument is updated to the result (dt_update), and it is the
-// argument's newest value in which elements are replaced. DT_E_ARGUMENT if an element shows more
-// than once (dt_expand, windows that overlap).
+// dt_as_strided, …; dt_bitcast between dtypes of one width) from some value, its base. The result
+// is the base with the elements that the view shows replaced by `value`, which has the view's dtype
+// and sizes. If the base is an argument, or what one was updated to, the argument is updated to the
+// result (dt_update), and it is the argument's newest value in which elements are replaced.
+// DT_E_ARGUMENT if an element shows more than once (dt_expand, windows that overlap).
 DT_API dt_value_t dt_update_view(dt_trace_t *trace, dt_value_t view, dt_value_t value);
 // x[indices[0], …, indices[n-1]] = updates. The `n` indices, at least one, are i32 or i64, index
 // the first n dims of x and broadcast to one shape. `updates` broadcasts to that shape followed by

@@ -96,6 +96,7 @@ typedef struct dt_graph_input_t {
   dt_sym_t strides[DT_MAX_RANK];
   bool contiguous; // strides are the contiguous ones
   uint32_t align;  // of the data, in bytes, a power of two; 0: the dtype's
+  bool donated;    // its elements may be anything after the call
   // An integer or boolean argument: rank 0, in host memory, read when guards are run. Its value is
   // the symbol `value`; no kernel reads its memory.
   bool is_int;

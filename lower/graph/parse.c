@@ -186,6 +186,7 @@ static dt_status_t parse_input(parser_t *p, dt_node_id_t *leaf) {
   input.contiguous = dt__scan_accept_word(p->scan, "contiguous");
   if (dt__scan_accept_word(p->scan, "align"))
     DT_TRY(parse_u32(p, &input.align));
+  input.donated = dt__scan_accept_word(p->scan, "donated");
   input.is_int = dt__scan_accept_word(p->scan, "value");
   if (input.is_int)
     DT_TRY(parse_one_sym(p, &input.value));

@@ -123,6 +123,8 @@ static void put_input(const dt_graph_t *graph, uint32_t index, int64_t most, dt_
     dt__text_put(out, " contiguous");
   if (input->align)
     dt__text_printf(out, " align %u", input->align);
+  if (input->donated)
+    dt__text_put(out, " donated");
   if (input->is_int) {
     dt__text_put(out, " value ");
     put_sizes(graph, 1, &input->value, out);

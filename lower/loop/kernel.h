@@ -59,6 +59,8 @@ typedef struct dt_buffer_t {
   dt_sym_t strides[DT_MAX_RANK]; // elements; of a blocked dim, from one block to the next
   dt_sym_t row; // OUTPUT of bytes of packed elements: how many elements the last dim has; else none
   const dt_buffer_layout_t *layout; // in the program's arena; NULL: row-major, nothing else
+  bool donated; // INPUT: a call may have an OUTPUT in its memory (fuse/donate.h)
+  bool taken;   // INPUT that is donated: kernels write it as they write a TEMP (set by fuse)
 } dt_buffer_t;
 
 // Index expressions of a load have a value, inside the buffer, wherever its mask holds. Elsewhere
@@ -110,10 +112,11 @@ typedef struct dt_inst_t {
   dt_scalar_t value;     // CONST
 } dt_inst_t;
 
-// Stores to an INPUT buffer (an argument that the call updates) are made by the last kernels only,
+// Stores to an INPUT buffer (an argument that the call updates) that is not `taken` are made by the last kernels only,
 // which read no argument, check nothing and are fused with nothing: once the first of them has
-// begun the call cannot fail. Where the new value is the argument with some elements replaced, they
-// revise it, and write these elements alone.
+// begun the call cannot fail. Where the new value is the argument with some elements replaced, or
+// joined with others, they revise it: they write these elements alone, and of arguments read no
+// others.
 typedef struct dt_store_t {
   dt_buffer_id_t buffer;
   const dt_sym_t *index; // one a dim; over all iterations of all kernels no two are equal (but of

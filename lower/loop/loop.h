@@ -161,7 +161,7 @@ static inline dt_buffer_id_t dt__inst_reads(const dt_inst_t *inst) {
 }
 // The store leaves out elements, or chooses them by data: only a whole buffer may be read after it.
 bool dt__store_scatters(const dt_program_t *program, const dt_store_t *store);
-// The kernel stores to an argument of the call.
+// The kernel stores to an argument of the call whose contents a call that fails must not change.
 bool dt__kernel_updates(const dt_program_t *program, const dt_kernel_t *kernel);
 // The first kernel that does, and with it the commit point: what comes before may fail or be
 // stopped, from it on nothing does. The number of kernels where there is none.
@@ -172,6 +172,15 @@ dt_buffer_id_t dt__program_commit_gate(const dt_program_t *program);
 bool dt__program_checks(const dt_program_t *program);
 // The kernel revises what earlier ones stored.
 bool dt__kernel_revises(const dt_kernel_t *kernel);
+// The kernel only copies elements of an argument to a result, which no other stores to and none
+// reads: where a call has the result without it, it is not run. Gives the INPUT and the OUTPUT.
+// (results.c)
+bool dt__kernel_copies_result(const dt_program_t *program, const dt_kernel_t *kernel,
+                              dt_buffer_id_t *out_from, dt_buffer_id_t *out_to);
+// The kernel copies a whole argument, element by element, to a result: where both are one memory it
+// is not run.
+bool dt__kernel_copies_whole(const dt_program_t *program, const dt_kernel_t *kernel,
+                             dt_buffer_id_t *out_from, dt_buffer_id_t *out_to);
 // A row of reductions.def.
 typedef struct dt_reduction_info_t {
   const char *name;

@@ -169,6 +169,8 @@ dt_buffer_id_t dt__lower_own_buffer(const dt_lowering_t *ctx, dt_node_id_t id) {
     return (dt_buffer_id_t){0};
   if (kind == DT_LOWER_view || kind == DT_LOWER_leaf)
     return (dt_buffer_id_t){0};
+  if (dt__lower_is_view(ctx, id))
+    return dt__lower_own_buffer(ctx, node->inputs[0]);
   return ctx->values[id.id - 1].read.buffer;
 }
 
@@ -261,7 +263,8 @@ static dt_status_t lower_inputs(dt_lowering_t *ctx) {
     dt_buffer_t buffer = {.kind = DT_BUFFER_INPUT,
                           .dtype = dt__dtype_stored(input->dtype),
                           .rank = input->rank,
-                          .index = k};
+                          .index = k,
+                          .donated = input->donated};
     dt__lower_stored(ctx, input->dtype, input->rank, input->sizes, buffer.sizes);
     for (uint32_t d = 0; d < input->rank; d++)
       buffer.strides[d] = dt__sym_simplify(ctx->env, input->strides[d]);

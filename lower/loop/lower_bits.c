@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lowering of bitcast. Loop IR has low-bit dtypes as U8; what it stores of a packed one has the
 // size of its bytes as last dim. Elements are taken out of bytes by shifts, and a byte is made of
-// all its elements by the one iteration that stores it.
+// all its elements by the one iteration that stores it. A bitcast between dtypes that are stored as
+// one is a view.
 #include "lower/graph/scalar.h"
 #include "lower/loop/lower_private.h"
 #include "runtime/base/dtype.h"
@@ -44,6 +45,23 @@ dt_status_t dt__lower_bits_inst(dt_lowering_t *ctx, dt_stage_t *stage, dt_dtype_
                          ((int64_t)1 << dt_dtype_bits(packed)) - 1, value);
   return dt__dtype_stored(from) == inst.dtype ? NULL
                                               : dt__stage_add(ctx->program, stage, &inst, value);
+}
+
+// ---- Views --------------------------------------------------------------------------------------
+bool dt__lower_is_alias(const dt_lowering_t *ctx, const dt_node_t *node) {
+  if (dt__op_info(node->op)->lower != DT_LOWER_bits)
+    return false;
+  dt_dtype_t from = dt__lower_node(ctx, node->inputs[0])->dtype;
+  return !dt__dtype_is_packed(from) && !dt__dtype_is_packed(node->dtype);
+}
+
+bool dt__lower_is_view(const dt_lowering_t *ctx, dt_node_id_t id) {
+  const dt_node_t *node = dt__lower_node(ctx, id);
+  if (!dt__lower_is_alias(ctx, node))
+    return dt__op_info(node->op)->lower == DT_LOWER_view;
+  dt_dtype_t from = dt__lower_node(ctx, node->inputs[0])->dtype;
+  return dt__dtype_stored(from) == dt__dtype_stored(node->dtype) &&
+         ctx->values[node->inputs[0].id - 1].read.kind == DT_INST_LOAD;
 }
 
 // ---- From ---------------------------------------------------------------------------------------
@@ -127,6 +145,9 @@ static dt_status_t lower_pack(dt_lowering_t *ctx, dt_node_id_t id) {
 }
 
 dt_status_t dt__lower_bits(dt_lowering_t *ctx, dt_node_id_t id) {
-  return dt__dtype_is_packed(dt__lower_node(ctx, id)->dtype) ? lower_pack(ctx, id)
-                                                             : lower_bits(ctx, id);
+  const dt_node_t *node = dt__lower_node(ctx, id);
+  if (!dt__lower_is_view(ctx, id))
+    return dt__dtype_is_packed(node->dtype) ? lower_pack(ctx, id) : lower_bits(ctx, id);
+  ctx->values[id.id - 1] = ctx->values[node->inputs[0].id - 1];
+  return NULL;
 }

@@ -168,7 +168,7 @@ static bool stays(const dt_graph_t *body, uint32_t k) {
 }
 
 // The value in a temporary of its own, which no state's change touches.
-static dt_status_t own_source(dt_lowering_t *inner, dt_node_id_t id, dt_buffer_id_t *out) {
+static dt_status_t own_temporary(dt_lowering_t *inner, dt_node_id_t id, dt_buffer_id_t *out) {
   *out = dt__lower_own_buffer(inner, id);
   if (out->id && dt__program_buffer(inner->program, *out)->kind == DT_BUFFER_TEMP)
     return NULL;
@@ -189,11 +189,11 @@ static dt_status_t lower_trip(control_t *c, const dt_lowered_t *state, dt_buffer
   DT_TRY(dt__lower_body(c->ctx, body, operands, NULL, &inner));
   for (uint32_t k = 0; k < n; k++) {
     if (!stays(body, k))
-      DT_TRY(own_source(&inner, body->outputs.items[k], &sources[k]));
+      DT_TRY(own_temporary(&inner, body->outputs.items[k], &sources[k]));
     operands[k] = inner.values[body->outputs.items[k].id - 1];
   }
   DT_TRY(dt__lower_body(c->ctx, test, operands, NULL, &tested));
-  DT_TRY(own_source(&tested, test->outputs.items[0], &sources[n]));
+  DT_TRY(own_temporary(&tested, test->outputs.items[0], &sources[n]));
   for (uint32_t k = 0; k < n; k++)
     if (!stays(body, k))
       DT_TRY(dt__lower_move(&inner, body->outputs.items[k], sources[k], c->states[k], "carry"));

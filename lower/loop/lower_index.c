@@ -191,23 +191,29 @@ static dt_status_t open_loops(dt_lowering_t *ctx, const dt_node_t *node, dt_kern
   return NULL;
 }
 
-// The update joined with what is at `to` of the copy.
-static dt_status_t join(places_t *p, dt_buffer_id_t buffer, const dt_sym_t *to, uint32_t *value) {
+// What joins an update with the element that it is for; or none, where it replaces that.
+static dt_scalar_op_t join_op(const dt_node_t *node) {
   static const dt_scalar_op_t ops[DT_JOIN_COUNT] = {DT_SCALAR_NONE, DT_SCALAR_add, DT_SCALAR_mul,
                                                     DT_SCALAR_maximum, DT_SCALAR_minimum};
+  return ops[node->attrs->mode % DT_JOIN_APART];
+}
+
+// The update joined with what is at `to` of the buffer.
+static dt_status_t join(places_t *p, dt_buffer_id_t buffer, const dt_sym_t *to, uint32_t *value) {
   dt_inst_t scalar = {.kind = DT_INST_SCALAR,
                       .dtype = p->node->dtype,
-                      .op = ops[p->node->attrs->mode % DT_JOIN_APART],
+                      .op = join_op(p->node),
                       .args = {0, *value, DT_NO_INST}};
   if (scalar.op == DT_SCALAR_NONE)
     return NULL;
   dt_inst_t load = {.kind = DT_INST_LOAD,
-                    .dtype = p->node->dtype,
+                    .dtype = dt__program_buffer(p->ctx->program, buffer)->dtype,
                     .mask = p->found,
                     .args = {DT_NO_INST, DT_NO_INST, DT_NO_INST},
                     .buffer = buffer,
                     .index = to};
   DT_TRY(dt__stage_add(p->ctx->program, p->stage, &load, &scalar.args[0]));
+  DT_TRY(dt__lower_bits_inst(p->ctx, p->stage, load.dtype, p->node->dtype, &scalar.args[0]));
   return dt__stage_add(p->ctx->program, p->stage, &scalar, value);
 }
 
@@ -302,6 +308,8 @@ dt_status_t dt__lower_revision(dt_lowering_t *ctx, dt_node_id_t id, const dt_low
     DT_TRY(dt__lower_read(ctx, &stage, node->inputs[2], at, DT_NO_INST, DT_NO_INST, &value));
   dt__lower_substitute(ctx, whole, to, &place, index);
   DT_TRY(join(&p, place.buffer, index, &value));
+  dt_dtype_t stored = dt__program_buffer(ctx->program, place.buffer)->dtype;
+  DT_TRY(dt__lower_bits_inst(ctx, &stage, node->dtype, stored, &value));
   dt_store_t store = {.buffer = place.buffer,
                       .index = dt__exprs_copy(ctx->arena, index,
                                               dt__program_buffer(ctx->program, place.buffer)->rank),
@@ -317,44 +325,66 @@ dt_status_t dt__lower_revision(dt_lowering_t *ctx, dt_node_id_t id, const dt_low
 
 // Rows of the operand, whole, that follow one another along the axis.
 typedef struct rows_t {
+  uint32_t axis;
   bool known;     // the first is number `start`, an expression of loops of other dims and of sizes
   dt_sym_t start; // else there is one, and its place is read
   dt_sym_t count;
+  bool tuple;    // the place is a tuple of one index; the updates have `lead` dims of size 1
+  uint32_t lead; // before those of the row, which has no axis
 } rows_t;
 
 // As long as the operand along every dim but the axis.
 static bool are_whole(const dt_lowering_t *ctx, const dt_node_t *node) {
   const dt_node_t *x = dt__lower_node(ctx, node->inputs[0]);
   const dt_node_t *updates = dt__lower_node(ctx, node->inputs[2]);
-  for (uint32_t d = 0; by_element(node) && d < x->rank; d++)
+  for (uint32_t d = 0; d < x->rank; d++)
     if ((int32_t)d != node->attrs->axes[0] &&
         !dt__sym_known_eq(ctx->env, updates->sizes[d], x->sizes[d]))
       return false;
-  return by_element(node);
+  return true;
+}
+
+// The scatter has one tuple of one index.
+static bool find_tuple(const dt_lowering_t *ctx, const dt_node_t *node, rows_t *out) {
+  const dt_node_t *indices = dt__lower_node(ctx, node->inputs[1]);
+  dt_sym_t one = dt__sym_const(ctx->env, 1);
+  *out = (rows_t){.tuple = true, .lead = indices->rank - 1};
+  for (uint32_t d = 0; d < indices->rank; d++)
+    if (!dt__sym_known_eq(ctx->env, indices->sizes[d], one))
+      return false;
+  return node->attrs->n_axes == 0;
 }
 
 static bool find_rows(const dt_lowering_t *ctx, const dt_node_t *node, rows_t *out) {
+  if (!by_element(node))
+    return find_tuple(ctx, node, out);
   if (!are_whole(ctx, node))
     return false;
   uint32_t axis = (uint32_t)node->attrs->axes[0];
-  *out = (rows_t){.count = dt__lower_node(ctx, node->inputs[2])->sizes[axis]};
+  *out = (rows_t){.axis = axis, .count = dt__lower_node(ctx, node->inputs[2])->sizes[axis]};
   if (dt__sym_known_eq(ctx->env, out->count, dt__sym_const(ctx->env, 1)))
     return true;
   out->known = true;
   return are_inside(ctx, node) && follow(ctx, node, &out->start);
 }
 
-// Whether row `at` of the operand is one of the rows; `row` receives which.
-static dt_status_t is_row(places_t *p, const rows_t *rows, dt_sym_t at, dt_sym_t *row,
-                          uint32_t axis) {
+// Whether element `all` of the operand is of one of the rows; `row` receives its index in the
+// updates.
+static dt_status_t is_row(places_t *p, const rows_t *rows, const dt_sym_t *all, dt_sym_t *row) {
   dt_lowering_t *ctx = p->ctx;
   dt_symenv_t *env = ctx->env;
+  uint32_t axis = rows->axis, rank = p->node->rank;
+  dt_sym_t at = all[axis], place[DT_MAX_RANK];
   dt_inst_t here = {.kind = DT_INST_INDEX, .dtype = DT_I64, .sym = at};
   dt_inst_t same = {.kind = DT_INST_SCALAR, .dtype = DT_BOOL, .op = DT_SCALAR_eq};
-  row[axis] = dt__sym_const(env, 0);
+  for (uint32_t d = 0; d < DT_MAX_RANK; d++)
+    row[d] = place[d] = dt__sym_const(env, 0);
+  for (uint32_t d = 0; d < rank; d++)
+    if (d != axis)
+      row[rows->tuple ? rows->lead + d - 1 : d] = all[d];
   if (!rows->known) {
     DT_TRY(dt__stage_add(ctx->program, p->stage, &here, &same.args[0]));
-    DT_TRY(read_place(p, row, &same.args[1]));
+    DT_TRY(read_place(p, rows->tuple ? place : row, &same.args[1]));
     return dt__stage_add(ctx->program, p->stage, &same, &p->found);
   }
   dt_sym_t end = dt__sym_add(env, rows->start, rows->count);
@@ -364,22 +394,39 @@ static dt_status_t is_row(places_t *p, const rows_t *rows, dt_sym_t at, dt_sym_t
   return dt__stage_add(ctx->program, p->stage, &here, &p->found);
 }
 
-// A map, which can be inlined: each element is that of a row or of the operand. So who reads the
-// value reads the operand where it lies, and the rows.
+// Element `row` of the updates where it is one of the rows, or joined with the operand's element
+// `old`; else that.
+static dt_status_t choose(places_t *p, const dt_sym_t *row, uint32_t old, uint32_t *out) {
+  dt_lowering_t *ctx = p->ctx;
+  dt_scalar_op_t op = join_op(p->node);
+  dt_inst_t joined = {
+      .kind = DT_INST_SCALAR, .dtype = p->node->dtype, .op = op, .args = {old, 0, DT_NO_INST}};
+  dt_inst_t where = {.kind = DT_INST_SCALAR,
+                     .dtype = p->node->dtype,
+                     .op = DT_SCALAR_where,
+                     .args = {p->found, 0, old}};
+  if (op == DT_SCALAR_NONE)
+    return dt__lower_read(ctx, p->stage, p->node->inputs[2], row, p->found, old, out);
+  DT_TRY(dt__lower_read(ctx, p->stage, p->node->inputs[2], row, p->found, DT_NO_INST,
+                        &joined.args[1]));
+  DT_TRY(dt__stage_add(ctx->program, p->stage, &joined, &where.args[1]));
+  return dt__stage_add(ctx->program, p->stage, &where, out);
+}
+
+// A map, which can be inlined: each element is made of that of a row, or is the operand's. So who
+// reads the value reads the operand where it lies, and the rows.
 static dt_status_t choose_rows(dt_lowering_t *ctx, dt_node_id_t id, const rows_t *rows) {
   const dt_node_t *node = dt__lower_node(ctx, id);
-  uint32_t axis = (uint32_t)node->attrs->axes[0], fill = 0, value = 0;
+  uint32_t old = 0, value = 0;
   dt_kernel_t kernel;
   dt_stage_t stage = {0};
   dt_buffer_id_t buffer;
   dt_sym_t at[DT_MAX_RANK], row[DT_MAX_RANK];
   places_t p = {.ctx = ctx, .node = node, .stage = &stage, .kept = ctx->places[id.id - 1]};
   DT_TRY(dt__lower_begin(ctx, id, DT_OPEN_SQUEEZED, &kernel, at));
-  for (uint32_t d = 0; d < node->rank; d++)
-    row[d] = at[d];
-  DT_TRY(is_row(&p, rows, at[axis], row, axis));
-  DT_TRY(dt__lower_read(ctx, &stage, node->inputs[0], at, DT_NO_INST, DT_NO_INST, &fill));
-  DT_TRY(dt__lower_read(ctx, &stage, node->inputs[2], row, p.found, fill, &value));
+  DT_TRY(is_row(&p, rows, at, row));
+  DT_TRY(dt__lower_read(ctx, &stage, node->inputs[0], at, DT_NO_INST, DT_NO_INST, &old));
+  DT_TRY(choose(&p, row, old, &value));
   DT_TRY(dt__lower_result(ctx, id, &buffer));
   return dt__lower_end(ctx, &kernel, &stage, buffer, at, value);
 }

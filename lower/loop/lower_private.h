@@ -43,6 +43,10 @@ dt_status_t dt__lower_bits(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
 // (lower_bits.c)
 dt_status_t dt__lower_bits_inst(dt_lowering_t *ctx, dt_stage_t *stage, dt_dtype_t from,
                                 dt_dtype_t to, uint32_t *value) DT_MUST_USE;
+// Bitcast `node` shows one element in each element: no side is packed.
+bool dt__lower_is_alias(const dt_lowering_t *ctx, const dt_node_t *node);
+// Value `id` is read where its first input is: no kernel makes it. Its input was lowered before.
+bool dt__lower_is_view(const dt_lowering_t *ctx, dt_node_id_t id);
 dt_status_t dt__lower_reduce(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
 dt_status_t dt__lower_argreduce(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
 dt_status_t dt__lower_matmul(dt_lowering_t *ctx, dt_node_id_t id) DT_MUST_USE;
@@ -107,7 +111,8 @@ dt_status_t dt__lower_begin(dt_lowering_t *ctx, dt_node_id_t id, dt_open_t how, 
 dt_status_t dt__lower_result(dt_lowering_t *ctx, dt_node_id_t id, dt_buffer_id_t *out) DT_MUST_USE;
 // A TEMP buffer of the dtype and sizes of node `id`, for something else than its value.
 dt_status_t dt__lower_temp(dt_lowering_t *ctx, dt_node_id_t id, dt_buffer_id_t *out) DT_MUST_USE;
-// The buffer that a kernel made for node `id` alone, or none: views, leaves and arguments.
+// The buffer that a kernel made for node `id`, or for what it is a bitcast of, alone; or none:
+// views, leaves and arguments.
 dt_buffer_id_t dt__lower_own_buffer(const dt_lowering_t *ctx, dt_node_id_t id);
 // A kernel that copies value `id` into `buffer`.
 dt_status_t dt__lower_copy(dt_lowering_t *ctx, dt_node_id_t id, dt_buffer_id_t buffer) DT_MUST_USE;

@@ -18,16 +18,18 @@ typedef struct revision_t {
 typedef DT_VEC(revision_t) revisions_t; // in the order in which they are made
 
 // ---- Scatters that an update may consist of ------------------------------------------------------
-static bool is_view(const dt_node_t *node) { return dt__op_info(node->op)->lower == DT_LOWER_view; }
+// It shows elements of its input, as they are or their bits.
+static bool shows(const dt_lowering_t *ctx, const dt_node_t *node) {
+  return dt__op_info(node->op)->lower == DT_LOWER_view || dt__lower_is_alias(ctx, node);
+}
 
 static bool is_scatter(const dt_node_t *node) {
-  return dt__op_info(node->op)->lower == DT_LOWER_scatter &&
-         node->attrs->mode % DT_JOIN_APART == DT_JOIN_REPLACE;
+  return dt__op_info(node->op)->lower == DT_LOWER_scatter;
 }
 
 // What a chain of views and scatters starts from.
 static dt_node_id_t base_of(const dt_lowering_t *ctx, dt_node_id_t id) {
-  while (is_view(dt__lower_node(ctx, id)) || is_scatter(dt__lower_node(ctx, id)))
+  while (shows(ctx, dt__lower_node(ctx, id)) || is_scatter(dt__lower_node(ctx, id)))
     id = dt__lower_node(ctx, id)->inputs[0];
   return id;
 }
@@ -47,7 +49,7 @@ void dt__lower_find_commits(dt_lowering_t *ctx) {
 // ---- Elements replaced ---------------------------------------------------------------------------
 // The scatters that the new value consists of, the last one first.
 static dt_status_t find_scatters(const dt_lowering_t *ctx, dt_node_id_t id, revisions_t *out) {
-  while (is_view(dt__lower_node(ctx, id)) || is_scatter(dt__lower_node(ctx, id))) {
+  while (shows(ctx, dt__lower_node(ctx, id)) || is_scatter(dt__lower_node(ctx, id))) {
     revision_t revision = {.scatter = id};
     if (ctx->commits[id.id - 1] && !DT_VEC_PUSH(ctx->arena, out, revision))
       return DT_NO_MEMORY();
@@ -56,10 +58,24 @@ static dt_status_t find_scatters(const dt_lowering_t *ctx, dt_node_id_t id, revi
   return NULL;
 }
 
-// Value `id` is read where `inner`, a value of which it is a view, lies in the argument.
-static dt_status_t read_through(dt_lowering_t *ctx, dt_node_id_t id, const dt_lowered_t *inner,
-                                dt_lowered_t *out) {
+// The bitcast nearest to value `id` on the way to value `inner` that a kernel makes; or `inner`.
+static dt_node_id_t nearest_made(const dt_lowering_t *ctx, dt_node_id_t id, dt_node_id_t inner) {
+  while (id.id != inner.id &&
+         (!dt__lower_is_alias(ctx, dt__lower_node(ctx, id)) || dt__lower_is_view(ctx, id)))
+    id = dt__lower_node(ctx, id)->inputs[0];
+  return id;
+}
+
+// Value `id` is read where value `from`, which it shows, lies in the argument: that is `inner`.
+static dt_status_t read_through(dt_lowering_t *ctx, dt_node_id_t id, dt_node_id_t from,
+                                const dt_lowered_t *inner, dt_lowered_t *out) {
   dt_sym_t index[DT_MAX_RANK];
+  dt_node_id_t made = nearest_made(ctx, id, from);
+  dt_lowered_t bits;
+  if (made.id != from.id) {
+    DT_TRY(read_through(ctx, dt__lower_node(ctx, made)->inputs[0], from, inner, &bits));
+    inner = &bits;
+  }
   *out = ctx->values[id.id - 1];
   dt__lower_substitute(ctx, inner, out->read.index, &out->read, index);
   uint32_t rank = dt__program_buffer(ctx->program, out->read.buffer)->rank;
@@ -102,10 +118,11 @@ static dt_status_t find_revisions(dt_lowering_t *ctx, const dt_graph_update_t *u
     // Views are one to one, as they end where they began, if no number of elements is less.
     if (!dt__sym_known_eq(ctx->env, count_of(ctx, revision->scatter), count_of(ctx, update->value)))
       return NULL;
-    DT_TRY(read_through(ctx, operand, &at, &revision->whole));
+    DT_TRY(read_through(ctx, operand, id, &at, &revision->whole));
     at = revision->whole;
+    id = revision->scatter;
   }
-  DT_TRY(read_through(ctx, update->value, &at, &whole));
+  DT_TRY(read_through(ctx, update->value, id, &at, &whole));
   *out = is_same_place(ctx, &whole);
   return dt__symenv_status(ctx->env);
 }

@@ -194,6 +194,8 @@ static dt_status_t parse_buffer(dt_loop_parser_t *p) {
     DT_TRY(dt__sym_parse(p->env, p->scan, &buffer.row));
   if (dt__scan_accept_word(p->scan, "order"))
     DT_TRY(parse_layout(p, &buffer));
+  buffer.donated = dt__scan_accept_word(p->scan, "donated");
+  buffer.taken = buffer.donated && dt__scan_accept_word(p->scan, "taken");
   return p->exact ? dt__program_put_buffer(p->program, &buffer)
                   : dt__program_add_buffer(p->program, &buffer, &made);
 }

@@ -361,6 +361,8 @@ static void print_buffer(dt_loop_printer_t *printer, uint32_t id) {
     dt__print_expr(printer, buffer->row);
   }
   dt__print_layout(printer, buffer);
+  if (buffer->donated)
+    dt__text_put(out, buffer->taken ? " donated taken" : " donated");
   dt__text_put(out, "\n");
 }
 

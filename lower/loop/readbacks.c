@@ -72,8 +72,9 @@ bool dt__kernel_has_order(const dt_kernel_t *kernel) {
 bool dt__kernel_updates(const dt_program_t *program, const dt_kernel_t *kernel) {
   for (uint32_t s = 0; s < kernel->stages.len; s++)
     for (uint32_t k = 0; k < kernel->stages.items[s].stores.len; k++) {
-      dt_buffer_id_t buffer = kernel->stages.items[s].stores.items[k].buffer;
-      if (dt__program_buffer(program, buffer)->kind == DT_BUFFER_INPUT)
+      dt_buffer_id_t id = kernel->stages.items[s].stores.items[k].buffer;
+      const dt_buffer_t *buffer = dt__program_buffer(program, id);
+      if (buffer->kind == DT_BUFFER_INPUT && !buffer->taken)
         return true;
     }
   return false;

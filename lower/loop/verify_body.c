@@ -140,7 +140,9 @@ static dt_status_t verify_readable(dt_loop_verifier_t *v, const dt_inst_t *load)
   if (once && buffer->kind != DT_BUFFER_ONCE)
     return dt__loop_verify_fail(v, "a kernel that runs once reads buffer %u, which is %s", id.id,
                                 dt__buffer_kind_name(buffer->kind));
-  if (buffer->kind == DT_BUFFER_INPUT && v->earlier_writer[b])
+  bool revised = v->stage->stores.len == 1 && v->stage->stores.items[0].revises &&
+                 v->stage->stores.items[0].buffer.id == id.id;
+  if (buffer->kind == DT_BUFFER_INPUT && v->earlier_writer[b] && !revised && !buffer->taken)
     return dt__loop_verify_fail(v, "buffer %u is read after it was updated", id.id);
   if (buffer->kind == DT_BUFFER_INPUT)
     return NULL;

@@ -360,6 +360,14 @@ static void describe(stream_t *s, uint32_t info_words, dt_artifact_t *a, dt_comp
   c->output_segments = list(s, n_outputs, c->output_segments, sizeof(*c->output_segments));
   for (uint32_t k = 0; k < *n_outputs && !s->failed; k++)
     number(s, &c->output_segments[k]);
+  uint32_t n_donations = *n_outputs, n_copies = *n_outputs;
+  c->donations = list(s, &n_donations, c->donations, sizeof(*c->donations));
+  for (uint32_t k = 0; k < n_donations && !s->failed; k++)
+    number(s, &c->donations[k]);
+  c->copies = list(s, &n_copies, c->copies, sizeof(*c->copies));
+  for (uint32_t k = 0; k < n_copies && !s->failed; k++)
+    number(s, &c->copies[k]);
+  s->failed = s->failed || n_donations != *n_outputs || n_copies != *n_outputs;
   signed_word(s, &c->once_bytes);
   number(s, &c->n_launches);
   number(s, &c->n_regions);
@@ -433,7 +441,7 @@ static bool fits(const dt_compiled_t *c, const dt_traced_t *traced, uint32_t n_s
   bool good = n_outputs == graph->outputs.len && n_segments > 0 && n_segments <= MOST_ENTRIES;
   for (uint32_t k = 0; good && k < n_outputs; k++) {
     n_sizes += dt__graph_node(graph, graph->outputs.items[k])->rank;
-    good = c->output_segments[k] < n_segments;
+    good = c->output_segments[k] < n_segments && c->donations[k] <= graph->inputs.len;
   }
   good = good && c->once_bytes >= 0 && c->n_output_sizes == n_sizes &&
          c->n_asserts == graph->asserts.len &&

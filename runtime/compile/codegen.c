@@ -4,6 +4,7 @@
 
 #include "backend_llvm/emit/compile.h"
 #include "backend_llvm/load/code.h"
+#include "fuse/donate.h"
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
@@ -160,12 +161,20 @@ static dt_status_t load(dt_jobs_t *jobs, const dt_codegen_request_t *request,
 
 static dt_status_t find_host(const dt_program_t *program, dt_compiled_t *out) {
   DT_TRY(dt__load_host(dt__llvm_segment_count(program), out));
-  out->output_segments = dt__calloc(program->outputs.len, sizeof(*out->output_segments));
-  if (!out->output_segments)
+  uint32_t n = program->outputs.len;
+  out->output_segments = dt__calloc(n, sizeof(*out->output_segments));
+  out->donations = dt__calloc(n, sizeof(*out->donations));
+  out->copies = dt__calloc(n, sizeof(*out->copies));
+  if (!out->output_segments || !out->donations || !out->copies)
     return DT_NO_MEMORY();
-  for (uint32_t k = 0; k < program->outputs.len; k++)
+  for (uint32_t k = 0; k < n; k++)
     out->output_segments[k] = dt__llvm_sizes_segment(program, program->outputs.items[k]);
-  return NULL;
+  for (uint32_t k = program->n_once; k < program->kernels.len; k++) {
+    dt_buffer_id_t from, to;
+    if (dt__kernel_copies_result(program, &program->kernels.items[k], &from, &to))
+      out->copies[dt__program_buffer(program, to)->index] = 1;
+  }
+  return dt__find_donations(program, out->donations);
 }
 
 // ---- All of it ------------------------------------------------------------------------------------

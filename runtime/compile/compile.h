@@ -70,6 +70,9 @@ typedef struct dt_compiled_t {
   struct dt_externals_t *externals; // calls of users' ops (external.h); NULL: there are none
   const dt_external_entry_t *const *external_table; // of these, for frames
   uint32_t *output_segments; // by output: the segment whose plan knows its sizes
+  // By output: 1 + the donated argument in whose memory it may lie (fuse/donate.h), or 0; and
+  // whether the call runs nothing for it where it has no address (dt__kernel_copies_result).
+  uint32_t *donations, *copies;
   dt_host_run_fn_t once;
   // After the last segment's run: kernels that update arguments, which cannot fail. On the CPU only
   // where the record says of no failure; on a device they are behind a gate. NULL: there are none.

@@ -435,6 +435,8 @@ void dt__compiled_destroy(dt_compiled_t *compiled) {
   dt__free(compiled->assert_codes);
   dt__free(compiled->segments);
   dt__free(compiled->output_segments);
+  dt__free(compiled->donations);
+  dt__free(compiled->copies);
   for (uint32_t i = 0; i < compiled->n_readbacks; i++)
     dt__free((char *)(uintptr_t)compiled->readbacks[i].text);
   dt__free(compiled->readbacks);

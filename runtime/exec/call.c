@@ -141,9 +141,10 @@ dt_status_t dt__outputs_prepare(const dt_call_t *call, const dt_variant_t *varia
         DT_TRY(check_overlap(call, variant, k));
       }
     } else if (known) {
-      DT_TRY(dt__place_result(call, k, info, sizes, &result));
+      DT_TRY(dt__result_make(call, variant, k, sizes, &result, &addresses[k]));
+      session->results[k] = result;
     }
-    if (known) {
+    if (known && call->outputs[k]) {
       session->results[k] = result;
       addresses[k] = result->data;
     }

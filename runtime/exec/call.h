@@ -56,6 +56,13 @@ dt_status_t dt__call_measure(dt_session_t *session, dt_function_t *function,
 dt_status_t dt__outputs_prepare(const dt_call_t *call, const dt_variant_t *variant,
                                 const uint32_t *segments, uint32_t segment) DT_MUST_USE;
 
+// results.c. A new tensor for result `index` of a call, which `sizes` are known of, and the address
+// that code stores it at: memory of its own, or that of a donated argument; or a view of an
+// argument, for which *out_address is NULL and code stores nothing.
+dt_status_t dt__result_make(const dt_call_t *call, const dt_variant_t *variant, uint32_t index,
+                            const int64_t *sizes, dt_tensor_t **out,
+                            void **out_address) DT_MUST_USE;
+
 // call.c. What a plan's failure means; `failed` is what it returned, `symbols` what it has read.
 dt_status_t dt__plan_status(const dt_variant_t *variant, int64_t failed,
                             const int64_t *symbols) DT_MUST_USE;

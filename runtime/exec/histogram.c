@@ -90,7 +90,7 @@ static void gather(const dt_function_t *function, dt_tensor_t *const *inputs, in
   for (uint32_t k = 0; k < policy->histogram.width; k++) {
     const dt_source_t *source = &policy->sources[k];
     const dt_tensor_t *tensor = inputs[source->input];
-    bool scalar = function->inputs[source->input].kind != DT_INPUT_TENSOR;
+    bool scalar = !dt__is_tensor_kind(function->inputs[source->input].kind);
     values[k] = scalar ? dt__int_argument(tensor) : tensor->sizes[source->dim];
   }
 }

@@ -30,7 +30,7 @@ static dt_status_t check_like(const dt_output_decl_t *output,
   if (output->like_input > options->n_inputs)
     return DT_FAIL(DT_E_ARGUMENT, "like_input: %u with %u inputs; expected 1 + an input's index",
                    output->like_input, options->n_inputs);
-  if (options->inputs[output->like_input - 1].kind != DT_INPUT_TENSOR)
+  if (!dt__is_tensor_kind(options->inputs[output->like_input - 1].kind))
     return DT_FAIL(DT_E_ARGUMENT, "like_input: %u is an integer; expected a tensor's",
                    output->like_input);
   return NULL;

@@ -86,6 +86,10 @@ typedef struct dt_place_kind_t {
   dt_status_t (*result)(const struct dt_call_t *call, uint32_t index, size_t bytes,
                         dt_storage_t **out);
 
+  // Whether a result may share the storage of an argument that is at the place: it is used, and
+  // freed, in the session's order. NULL: any may.
+  bool (*may_share)(const dt_session_t *session, const dt_storage_t *storage);
+
   // ---- Memory and tensors. Everything was checked before: places, dtypes, sizes.
   // Memory of the place, in the order of a session's work; session NULL: it is nobody's work that
   // uses it first. NULL: the heap's.

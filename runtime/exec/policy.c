@@ -20,7 +20,7 @@ static bool is_source(const dt_trace_request_t *request, uint32_t k, uint32_t d)
 static dt_status_t add_source(dt_function_t *function, const dt_trace_request_t *request,
                               uint32_t k, uint32_t d) {
   dt_policy_t *policy = &function->policy;
-  bool scalar = request->inputs[k].kind != DT_INPUT_TENSOR;
+  bool scalar = !dt__is_tensor_kind(request->inputs[k].kind);
   dt_label_t label = scalar ? dt__input_label(request, k) : dt__part_label(request, k, "size", d);
   const char *given = request->inputs[k].name;
   const char *name = scalar && given && given[0] ? given : label.text;
@@ -34,7 +34,7 @@ static dt_status_t add_source(dt_function_t *function, const dt_trace_request_t 
 
 // Places of an input in `by_dim`: its dims, or one for an integer.
 static uint32_t places_of(const dt_input_decl_t *input) {
-  return input->kind == DT_INPUT_TENSOR ? input->rank : 1;
+  return dt__is_tensor_kind(input->kind) ? input->rank : 1;
 }
 
 dt_status_t dt__policy_init(dt_function_t *function) {
@@ -54,7 +54,7 @@ dt_status_t dt__policy_init(dt_function_t *function) {
   if (!policy->by_dim || !policy->sources)
     return DT_NO_MEMORY();
   for (uint32_t k = 0; k < function->n_inputs; k++) {
-    bool scalar = function->inputs[k].kind != DT_INPUT_TENSOR;
+    bool scalar = !dt__is_tensor_kind(function->inputs[k].kind);
     for (uint32_t d = 0; d < places_of(&function->inputs[k]); d++) {
       policy->by_dim[policy->first[k] + d] = UINT32_MAX;
       if (scalar || is_source(&request, k, d))

@@ -46,11 +46,11 @@ static void put_tensor(dt_refused_key_t *key, const dt_tensor_t *tensor) {
 // Where inputs share memory, a program that updates one is traced by how they do.
 static bool any_meet(const dt_function_t *function, dt_tensor_t *const *inputs) {
   for (uint32_t k = 0; k < function->n_inputs; k++) {
-    if (function->inputs[k].kind != DT_INPUT_TENSOR)
+    if (!dt__is_tensor_kind(function->inputs[k].kind))
       continue;
     dt_bytes_t own = dt__tensor_reach(inputs[k]);
     for (uint32_t j = 0; j < k; j++) {
-      if (function->inputs[j].kind == DT_INPUT_TENSOR &&
+      if (dt__is_tensor_kind(function->inputs[j].kind) &&
           dt__bytes_meet(own, dt__tensor_reach(inputs[j])))
         return true;
     }
@@ -64,7 +64,7 @@ void dt__refused_key(const dt_function_t *function, dt_device_t place, dt_tensor
   put(out, place);
   for (uint32_t k = 0; k < function->n_inputs; k++) {
     put_tensor(out, inputs[k]);
-    if (function->inputs[k].kind != DT_INPUT_TENSOR)
+    if (!dt__is_tensor_kind(function->inputs[k].kind))
       put(out, dt__int_argument(inputs[k]));
   }
   if (out->n <= DT_REFUSED_WORDS && any_meet(function, inputs)) {

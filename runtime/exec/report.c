@@ -154,7 +154,7 @@ static void put_remedy(const refusal_t *r) {
 // Where a session would have to run for these inputs.
 dt_device_t dt__asked_place(const dt_function_t *function, dt_tensor_t *const *given) {
   for (uint32_t k = 0; given && k < function->n_given; k++)
-    if (function->given[k].kind == DT_INPUT_TENSOR)
+    if (dt__is_tensor_kind(function->given[k].kind))
       return given[k]->device;
   return DT_CPU;
 }

@@ -8,7 +8,7 @@
 
 static bool is_on_host(const dt_call_t *call, uint32_t index) {
   return call->inputs[index]->device == DT_CPU &&
-         call->function->inputs[index].kind == DT_INPUT_TENSOR;
+         dt__is_tensor_kind(call->function->inputs[index].kind);
 }
 
 static uint32_t count(const dt_call_t *call) {

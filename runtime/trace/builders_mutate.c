@@ -16,12 +16,20 @@ typedef struct chain_t {
   bool placed;             // the numbers of elements say best where they are
 } chain_t;
 
+// It shows each element of its input at most once, or the view is refused for it.
+static bool shows(const dt_trace_t *trace, const dt_node_t *node) {
+  if (node->op != DT_OP_bitcast)
+    return dt__op_info(node->op)->lower == DT_LOWER_view;
+  dt_dtype_t from = dt__graph_node(trace->graph, node->inputs[0])->dtype;
+  return dt_dtype_bits(from) == dt_dtype_bits(node->dtype);
+}
+
 static bool find_base(chain_t *chain, dt_value_t view) {
   dt_trace_t *trace = chain->trace;
   uint32_t id = dt__trace_current(trace, view).id, n = 0;
   for (; !(chain->input = dt__trace_input_of(trace, id)).id; n++) {
     const dt_node_t *node = dt__graph_node(trace->graph, (dt_node_id_t){id});
-    if (dt__op_info(node->op)->lower != DT_LOWER_view)
+    if (!shows(trace, node))
       break;
     if (!DT_VEC_PUSH(&trace->traced->arena, &chain->views, *node))
       return dt__trace_take(trace, DT_NO_MEMORY());
@@ -92,7 +100,7 @@ static bool find_cuts(chain_t *chain) {
     if (view->op == DT_OP_window && !windows_are_apart(chain, view))
       return false;
     bool known = view->op == DT_OP_expand || view->op == DT_OP_permute ||
-                 view->op == DT_OP_reshape || view->op == DT_OP_slice;
+                 view->op == DT_OP_reshape || view->op == DT_OP_slice || view->op == DT_OP_bitcast;
     chain->placed |= !known;
     for (uint32_t d = 0; view->op == DT_OP_slice && d < view->rank; d++) {
       bool cut = cuts(chain->trace, view, d);
@@ -105,10 +113,20 @@ static bool find_cuts(chain_t *chain) {
 }
 
 // ---- There and back -----------------------------------------------------------------------------
-static dt_value_t view_again(chain_t *chain, uint32_t begin, uint32_t end, dt_value_t x) {
+// Of numbers of elements, which have no bits to show, `as_bits` leaves bitcasts out.
+static dt_value_t view_again(chain_t *chain, uint32_t begin, uint32_t end, dt_value_t x,
+                             bool as_bits) {
   for (uint32_t k = begin; k < end && !chain->trace->status; k++)
-    x = dt__trace_add(chain->trace, chain->views.items[k].op, &x, 1, chain->views.items[k].attrs);
+    if (as_bits || chain->views.items[k].op != DT_OP_bitcast)
+      x = dt__trace_add(chain->trace, chain->views.items[k].op, &x, 1, chain->views.items[k].attrs);
   return x;
+}
+
+static dt_value_t bitcast(dt_trace_t *trace, dt_value_t x, dt_dtype_t dtype) {
+  dt_attrs_t attrs = {.dtype = dtype};
+  if (trace->status || dt__graph_node(trace->graph, (dt_node_id_t){x.id})->dtype == dtype)
+    return x;
+  return dt__trace_add(trace, DT_OP_bitcast, &x, 1, &attrs);
 }
 
 static dt_value_t permute_back(chain_t *chain, const dt_node_t *view, dt_value_t x) {
@@ -123,8 +141,9 @@ static dt_value_t undo(chain_t *chain, uint32_t begin, uint32_t end, dt_value_t 
   for (uint32_t k = end; k-- > begin && !chain->trace->status;) {
     const dt_node_t *view = &chain->views.items[k];
     dt_node_t in = *dt__graph_node(chain->trace->graph, view->inputs[0]);
-    x = view->op == DT_OP_permute ? permute_back(chain, view, x)
-                                  : dt__trace_reshape(chain->trace, x, in.rank, in.sizes);
+    x = view->op == DT_OP_permute   ? permute_back(chain, view, x)
+        : view->op == DT_OP_bitcast ? bitcast(chain->trace, x, in.dtype)
+                                    : dt__trace_reshape(chain->trace, x, in.rank, in.sizes);
   }
   return x;
 }
@@ -203,7 +222,8 @@ static dt_value_t write_places(chain_t *chain, dt_value_t value) {
   if (trace->status)
     return none_value;
   places = view_again(chain, 0, chain->views.len,
-                      dt__trace_reshape(trace, places, base.rank, base.sizes));
+                      dt__trace_reshape(trace, places, base.rank, base.sizes), false);
+  value = bitcast(trace, value, base.dtype);
   if (trace->status)
     return none_value;
   x = replace(trace, dt__trace_reshape(trace, x, 1, &all),
@@ -219,7 +239,7 @@ static dt_value_t write_through(chain_t *chain, dt_value_t value) {
     return undo(chain, 0, chain->views.len, value);
   dt_node_t slice = chain->views.items[chain->cut];
   value = undo(chain, chain->cut + 1, chain->views.len, value);
-  dt_value_t x = view_again(chain, 0, chain->cut, chain->base);
+  dt_value_t x = view_again(chain, 0, chain->cut, chain->base, true);
   if (chain->trace->status)
     return none_value;
   return undo(chain, 0, chain->cut, write_slice(chain->trace, &slice, x, value));

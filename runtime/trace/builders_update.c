@@ -72,10 +72,10 @@ static bool find_shared(dt_trace_t *trace) {
     return dt__trace_take(trace, DT_NO_MEMORY());
   for (uint32_t k = 0; k < request->n_inputs; k++) {
     shared[k] = k;
-    if (!request->example || request->inputs[k].kind != DT_INPUT_TENSOR)
+    if (!request->example || !dt__is_tensor_kind(request->inputs[k].kind))
       continue;
     for (uint32_t j = 0; j < k && shared[k] == k; j++) {
-      if (request->inputs[j].kind == DT_INPUT_TENSOR &&
+      if (dt__is_tensor_kind(request->inputs[j].kind) &&
           same_memory(request->example[j], request->example[k]))
         shared[k] = j;
     }
@@ -92,10 +92,10 @@ static bool find_input(dt_trace_t *trace, dt_value_t input, uint32_t *out) {
     k++;
   *out = k;
   bool marked = input.trace == (trace->tag | DT_TRACE_ARGUMENT);
-  if (k == request->n_inputs || (!marked && request->inputs[k].kind == DT_INPUT_TENSOR))
+  if (k == request->n_inputs || (!marked && dt__is_tensor_kind(request->inputs[k].kind)))
     DT_TRACE_FAIL(trace, DT_E_ARGUMENT,
                   "the input is no value of in[]: inputs alone can be updated");
-  else if (request->inputs[k].kind != DT_INPUT_TENSOR)
+  else if (!dt__is_tensor_kind(request->inputs[k].kind))
     DT_TRACE_FAIL(trace, DT_E_ARGUMENT, "%s is an integer; expected a tensor",
                   dt__input_label(request, k).text);
   else if (request->example && overlaps_itself(request->example[k]))
@@ -201,10 +201,21 @@ void dt__trace_update(dt_trace_t *trace, dt_value_t input, dt_value_t value) {
   (void)record(trace, shared[k], value);
 }
 
+// ---- Donated inputs -----------------------------------------------------------------------------
+// One that is the memory of another is read as that after it was written.
+static void keep_shared(dt_trace_t *trace, const uint32_t *shared) {
+  dt_graph_input_t *inputs = trace->graph->inputs.items;
+  for (uint32_t k = 0; k < trace->request->n_inputs; k++)
+    if (shared[k] != k)
+      inputs[k].donated = inputs[shared[k]].donated = false;
+}
+
 // ---- Overlap in part ----------------------------------------------------------------------------
 dt_status_t dt__trace_check_updates(dt_trace_t *trace) {
   const dt_trace_request_t *request = trace->request;
   const uint32_t *shared = trace->traced->shared;
+  if (trace->graph->updates.len)
+    keep_shared(trace, shared);
   for (uint32_t u = 0; request->example && u < trace->graph->updates.len; u++) {
     uint32_t k = trace->graph->updates.items[u].input;
     dt_bytes_t own = dt__tensor_reach(request->example[k]);

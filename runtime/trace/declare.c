@@ -229,12 +229,12 @@ static dt_status_t check_integers(const dt_trace_request_t *request, uint32_t k)
 static dt_status_t check_kind(const dt_trace_request_t *request, uint32_t k) {
   const dt_input_decl_t *input = &request->inputs[k];
   dt_label_t who = dt__input_label(request, k);
-  if ((unsigned)input->kind > DT_INPUT_INTEGERS)
+  if ((unsigned)input->kind > DT_INPUT_DONATED)
     return DT_FAIL(DT_E_ARGUMENT, "%s: kind %d is no dt_input_kind_t", who.text, (int)input->kind);
   if (input->alignment > MOST_ALIGNMENT || (input->alignment & (input->alignment - 1)))
     return DT_FAIL(DT_E_ARGUMENT, "%s: alignment %u; expected a power of two up to %u", who.text,
                    input->alignment, MOST_ALIGNMENT);
-  if (input->kind == DT_INPUT_TENSOR)
+  if (dt__is_tensor_kind(input->kind))
     return NULL;
   if (input->kind == DT_INPUT_INTEGERS)
     return check_integers(request, k);
@@ -392,7 +392,7 @@ static dt_status_t check_header(const dt_trace_request_t *request, uint32_t k) {
   dt_label_t who = dt__input_label(request, k);
   if (!tensor)
     return DT_FAIL(DT_E_ARGUMENT, "%s: NULL; expected a tensor", who.text);
-  dt_device_t place = input->kind == DT_INPUT_TENSOR ? request->place : DT_CPU;
+  dt_device_t place = dt__is_tensor_kind(input->kind) ? request->place : DT_CPU;
   char here[32], there[32];
   if (tensor->device != place && place != request->place)
     return DT_FAIL(DT_E_ARGUMENT,

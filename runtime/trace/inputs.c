@@ -222,14 +222,15 @@ static dt_status_t declare_input(const declare_t *declare, uint32_t k, dt_node_i
   dt_graph_input_t input = {.name = decl->name ? decl->name : "",
                             .dtype = decl->dtype,
                             .rank = decl->rank,
-                            .align = decl->alignment};
+                            .align = decl->alignment,
+                            .donated = decl->kind == DT_INPUT_DONATED};
   memcpy(input.sizes, declare->sizes[k], decl->rank * sizeof(input.sizes[0]));
   make_strides(trace, declare->request, k, &input);
   DT_TRY(dt__symenv_status(trace->env));
   if (decl->kind == DT_INPUT_INTEGERS)
     return DT_FAIL(DT_E_INTERNAL, "%s: integers that are not spread",
                    dt__input_label(declare->request, k).text);
-  if (decl->kind != DT_INPUT_TENSOR)
+  if (!dt__is_tensor_kind(decl->kind))
     return declare_int(trace, declare->request, k, &input, out);
   return dt__graph_add_input(trace->graph, &input, out);
 }
@@ -250,7 +251,7 @@ dt_status_t dt__trace_declare(dt_trace_t *trace, const dt_trace_request_t *reque
     }
     DT_TRY(declare_input(&declare, k, &id));
     out[k] = dt__trace_value(trace, id);
-    if (request->inputs[k].kind == DT_INPUT_TENSOR)
+    if (dt__is_tensor_kind(request->inputs[k].kind))
       out[k].trace |= DT_TRACE_ARGUMENT;
     trace->inputs[k].handle = out[k];
   }

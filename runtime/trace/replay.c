@@ -113,6 +113,8 @@ static dt_status_t declare(dt_replay_t *r) {
                                      .rank = input->rank,
                                      .dims = dims,
                                      .alignment = input->align};
+    if (input->donated)
+      r->inputs[k].kind = DT_INPUT_DONATED;
     if (input->is_int)
       r->inputs[k].kind = input->dtype == DT_BOOL ? DT_INPUT_BOOLEAN : DT_INPUT_INTEGER;
   }

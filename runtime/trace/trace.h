@@ -43,6 +43,10 @@ typedef struct dt_trace_policy_t {
                          uint32_t *out_index, bool *out_literal);
 } dt_trace_policy_t;
 
+static inline bool dt__is_tensor_kind(dt_input_kind_t kind) {
+  return kind == DT_INPUT_TENSOR || kind == DT_INPUT_DONATED;
+}
+
 #define DT_MOST_INTEGERS 64 // elements of an input of kind DT_INPUT_INTEGERS
 
 // Inputs as they are declared, and as they are traced: those of kind DT_INPUT_INTEGERS spread into

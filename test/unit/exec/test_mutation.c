@@ -59,12 +59,56 @@ PROGRAM(scatter_places) {
   out[0] = dt_neg(t, in[X]);
   return NULL;
 }
-PROGRAM(scatter_add) {
-  (void)closure;
+// The same joined with what is there, often several times.
+static dt_status_t scatter_join(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
+                                dt_scatter_mode_t mode) {
   dt_value_t at = dt_cast(
       t, dt_mod(t, dt_mul(t, in[Y], dt_scalar(t, DT_F32, 9)), dt_scalar(t, DT_F32, 3)), DT_I64);
-  dt_update(t, in[X], dt_scatter_elements(t, in[X], at, in[Y], 1, DT_SCATTER_ADD));
+  dt_update(t, in[X], dt_scatter_elements(t, in[X], at, in[Y], 1, mode));
   out[0] = dt_neg(t, in[X]);
+  return NULL;
+}
+PROGRAM(scatter_add) {
+  (void)closure;
+  return scatter_join(t, in, out, DT_SCATTER_ADD);
+}
+PROGRAM(scatter_mul) {
+  (void)closure;
+  return scatter_join(t, in, out, DT_SCATTER_MUL);
+}
+PROGRAM(scatter_max) {
+  (void)closure;
+  return scatter_join(t, in, out, DT_SCATTER_MAX);
+}
+PROGRAM(scatter_min) {
+  (void)closure;
+  return scatter_join(t, in, out, DT_SCATTER_MIN);
+}
+// Whole rows, some of them several times: rows 0, 1, 0, 1, 0, then a row that data say, twice.
+PROGRAM(put_join) {
+  (void)closure;
+  dt_sym_t five = num(t, 5);
+  dt_value_t rows = dt_mod(t, dt_iota(t, DT_I64, 1, &five, 0), dt_scalar(t, DT_I64, 2));
+  dt_value_t y = dt_slice(t, in[Y], 0, num(t, 1), five, 1), twice[2];
+  twice[0] = twice[1] = dt_unsqueeze(t, in[AT], 0);
+  dt_update(t, in[X], dt_index_put(t, in[X], 1, &rows, y, DT_SCATTER_ADD));
+  dt_value_t at = dt_concat(t, 2, twice, 0), row = dt_squeeze(t, in[ROW], 0);
+  dt_update(t, in[X], dt_index_put(t, in[X], 1, &at, row, DT_SCATTER_MUL));
+  dt_update(t, in[X], dt_index_put(t, in[X], 1, &rows, row, DT_SCATTER_MAX));
+  out[0] = dt_neg(t, in[Y]);
+  return NULL;
+}
+// One row, joined and replaced in turn, which is read in between.
+PROGRAM(row_join) {
+  (void)closure;
+  dt_sym_t sizes[] = {num(t, 1), num(t, WIDTH)};
+  dt_value_t at =
+      dt_expand(t, dt_reshape(t, in[AT], 2, (dt_sym_t[]){num(t, 1), num(t, 1)}), 2, sizes);
+  dt_update(t, in[X], dt_scatter_elements(t, in[X], at, in[ROW], 0, DT_SCATTER_ADD));
+  dt_value_t sum = dt_add(t, in[X], in[Y]);
+  (void)dt_update_view(t, row_of(t, in[X], dt_int_value(t, in[P])), row_of(t, sum, num(t, 3)));
+  dt_update(t, in[X], dt_scatter_elements(t, in[X], at, in[ROW], 0, DT_SCATTER_MIN));
+  out[0] = dt_mul(t, in[X], sum);
   return NULL;
 }
 PROGRAM(view_row) {
@@ -280,6 +324,11 @@ static const struct {
                 {"append_both", append_both},
                 {"scatter_places", scatter_places},
                 {"scatter_add", scatter_add},
+                {"scatter_mul", scatter_mul},
+                {"scatter_max", scatter_max},
+                {"scatter_min", scatter_min},
+                {"put_join", put_join},
+                {"row_join", row_join},
                 {"view_row", view_row},
                 {"view_column", view_column},
                 {"view_turned", view_turned},

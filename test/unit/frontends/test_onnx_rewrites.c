@@ -23,21 +23,24 @@ typedef struct case_t {
 } case_t;
 
 static const case_t cases[] = {
-    {"a batch norm", "ductile.conv_affine",
+    {"a batch norm",
+     "ductile.conv_affine",
      CONV FOUR("scale", "1 0.5 -2 3") FOUR("shift", "0 1 2 3") FOUR("mean", "1 1 -1 0")
          FOUR("var", "1 4 0.25 9") "node { op_type 'BatchNormalization' input 'c' input 'scale' "
                                    "input 'shift' input 'mean' input 'var' output 'n' } "
                                    "node { op_type 'Relu' input 'n' output 'y' } ",
      4,
      {2, 3, 5, 4}},
-    {"scales and shifts", "ductile.conv_affine",
+    {"scales and shifts",
+     "ductile.conv_affine",
      CONV CHANNELS("s", "1 0.5 -2 3") CHANNELS("t", "0 1 2 3")
          ROW("d", "", "2") "node { op_type 'Mul' input 's' input 'c' output 'm' } "
                            "node { op_type 'Div' input 'm' input 'd' output 'o' } "
                            "node { op_type 'Add' input 'o' input 't' output 'y' } ",
      4,
      {1, 3, 1, 7}},
-    {"a padded product", "ductile.padded_product",
+    {"a padded product",
+     "ductile.padded_product",
      "initializer { name 'p' data_type 7 dims 4 int64_data [ 0 0 3 0 ] } "
      "initializer { name 'zero' data_type 7 dims 1 int64_data [ 0 ] } "
      "initializer { name 'end' data_type 7 dims 1 int64_data [ -3 ] } " ROW(

@@ -303,12 +303,14 @@ static void forged_entries_are_made_anew(void **state) {
       {"dt_plan_1", 0, 0},
       {NULL, 0, 0}, // segments
       {NULL, 0, 9},
-      {NULL, 1, 1},                 // results,
-      {NULL, 2, 77},                // and the segment of the first
-      {NULL, 4, UINT64_C(1) << 63}, // bytes computed once
-      {NULL, 9, 0},                 // symbols
-      {NULL, 9, UINT32_MAX},
-      {NULL, 10, 5}, // sizes of results
+      {NULL, 1, 1},                  // results,
+      {NULL, 2, 77},                 // and the segment of the first
+      {NULL, 5, 77},                 // whose memory the first may have
+      {NULL, 7, 1},                  // results that are copies
+      {NULL, 10, UINT64_C(1) << 63}, // bytes computed once
+      {NULL, 15, 0},                 // symbols
+      {NULL, 15, UINT32_MAX},
+      {NULL, 16, 5}, // sizes of results
   };
   for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
     empty_folder();
