@@ -6,6 +6,7 @@
 #define DUCTILE_EXPERIMENTAL_H
 
 #include "ductile/session.h"
+#include "ductile/trace.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -93,6 +94,56 @@ DT_API uint64_t dt_session_bytes(const dt_session_t *session);
 DT_API dt_status_t dt_function_guard_ns(dt_session_t *session, dt_function_t *function,
                                         dt_tensor_t *const *inputs, uint32_t n_inputs,
                                         uint32_t repeats, double *out_ns) DT_MUST_USE;
+
+// ---- Values by their elements -------------------------------------------------------------------
+
+// A value given by what one element of it is, over the indices of its dims: in programs, passes,
+// lowerings and decompositions of ops. The library makes one loop of it, which is fused with what
+// stands around it.
+//
+// Elements are values for which all element-wise builders can be used: dt_add, dt_where, dt_cast
+// and others; dt_scalar and dt_size_value give the same one at all indices. Whole tensors are read
+// by dt_loop_load alone. A loop and its elements end when dt_loop returns, and what a fold makes
+// ends with it, but for its result.
+typedef struct dt_loop dt_loop_t;
+// One element, at all indices: the body runs once.
+typedef dt_value_t (*dt_loop_fn_t)(dt_loop_t *loop, void *closure);
+// A value of these sizes. DT_E_ARGUMENT, DT_E_LIMIT (with its folds it has more than DT_MAX_RANK
+// dims). [external by trace]
+DT_API dt_value_t dt_loop(dt_trace_t *trace, uint32_t rank, const dt_sym_t *sizes,
+                          dt_loop_fn_t body, void *closure);
+// The trace, for element-wise builders. [external by trace]
+DT_API dt_trace_t *dt_loop_trace(const dt_loop_t *loop);
+// The index along dim `axis` of the loop, i64, from 0 on. [external by trace]
+DT_API dt_value_t dt_loop_index(dt_loop_t *loop, uint32_t axis);
+// The element of x at these indices, one a dim, i32 or i64. Indices that dt_loop_index or a fold
+// gave, each of another dim, are known to be inside where sizes say so, and are strides then.
+// Others are computed and checked: one that is not from 0 to the size less 1 ends the call with
+// DT_E_RANGE.
+// [external by trace]
+DT_API dt_value_t dt_loop_load(dt_loop_t *loop, dt_value_t x, uint32_t n_indices,
+                               const dt_value_t *indices);
+// The same, but where an index is outside the element is `outside`, of x's dtype. A call in which x
+// has no elements, and the loop has, ends with DT_E_RANGE. [external by trace]
+DT_API dt_value_t dt_loop_load_or(dt_loop_t *loop, dt_value_t x, uint32_t n_indices,
+                                  const dt_value_t *indices, dt_value_t outside);
+// How a fold joins elements: as dt_sum, dt_prod, dt_amax, dt_amin, dt_any and dt_all do.
+typedef enum dt_loop_fold_t {
+  DT_LOOP_SUM = 1,
+  DT_LOOP_PROD = 2,
+  DT_LOOP_MAX = 3,
+  DT_LOOP_MIN = 4,
+  DT_LOOP_ANY = 5,
+  DT_LOOP_ALL = 6,
+} dt_loop_fold_t;
+// What is joined, at `index` (i64, from 0 on).
+typedef dt_value_t (*dt_loop_term_fn_t)(dt_loop_t *loop, dt_value_t index, void *closure);
+// The fold of `term` over `extent` indices; folds may stand in folds. [external by trace]
+DT_API dt_value_t dt_loop_reduce(dt_loop_t *loop, dt_loop_fold_t fold, dt_sym_t extent,
+                                 dt_loop_term_fn_t term, void *closure);
+#ifndef DT_NO_SOURCE_LINES
+#define dt_loop(trace, ...) (dt_loop)(DT_AT(trace), __VA_ARGS__)
+#endif
 
 // ---- Programs that read files -------------------------------------------------------------------
 

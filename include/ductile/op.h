@@ -180,8 +180,8 @@ typedef struct dt_op_options_t {
   const dt_op_device_kernel_t *device_kernel; // NULL: there is none
   // Result k is the new value of input updates[k] - 1, of its dtype and sizes; 0: of none. Where
   // that input is an argument (a value of in[]) the call updates it, as dt_update says: the program
-  // reads the new value from then on, and it is written at the call's end, when nothing can fail any
-  // more. No two results are of one input. Passes call no such op (DT_E_STATE).
+  // reads the new value from then on, and it is written at the call's end, when nothing can fail
+  // any more. No two results are of one input. Passes call no such op (DT_E_STATE).
   uint8_t updates[DT_OP_MAX_RESULTS];
   // Kernels take such a result and its input in one memory (their `data` are equal), and then leave
   // what does not change. No item reads what another one writes. It is so where nothing reads the

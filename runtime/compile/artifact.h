@@ -15,8 +15,8 @@ typedef struct dt_artifact_t {
   // How each kernel is launched: codegen->info_words numbers a kernel, as they mean it. Owned.
   uint32_t *infos;
   uint32_t n_kernels;
-  // Calls of users' ops, by name, with identity and attributes: their kernels are the runtime's that
-  // loads them. Owned with all texts and lists.
+  // Calls of users' ops, by name, with identity and attributes: their kernels are those of the
+  // runtime that loads them. Owned with all texts and lists.
   struct dt_external_call_t *calls; // (external.h)
   uint32_t n_calls;
 } dt_artifact_t;

@@ -23,8 +23,9 @@ typedef struct dt_external_call_t {
 // none.
 dt_status_t dt__externals_create(const dt_program_t *program, const dt_codegen_t *codegen,
                                  void *device, dt_externals_t **out) DT_MUST_USE;
-// The same of calls from a file, whose ops are those of `ops` that have their names. DT_E_UNSUPPORTED
-// where one is missing, has another identity or no kernel there: never another one's kernel.
+// The same of calls from a file, whose ops are those of `ops` that have their names.
+// DT_E_UNSUPPORTED where one is missing, has another identity or no kernel there: never another
+// one's kernel.
 dt_status_t dt__externals_load(const dt_external_call_t *calls, uint32_t n,
                                const struct dt_op_list_t *ops, const dt_codegen_t *codegen,
                                void *device, dt_externals_t **out) DT_MUST_USE;

@@ -502,8 +502,8 @@ static void exchange(const char *path) {
   put_back(&f);
 }
 
-// Words from the length of the name on: 1 and its text 2, of the identity 1 and 1, then part, inputs,
-// updates (two), tensors, of each its dtype and rank, and attributes.
+// Words from the length of the name on: 1 and its text 2, of the identity 1 and 1, then part,
+// inputs, updates (two), tensors, of each its dtype and rank, and attributes.
 static void forged_calls_are_made_anew(void **state) {
   (void)state;
   static const struct {

@@ -4,6 +4,7 @@
 #include "test/support/subjects.h"
 #include "test/unit/cuda/exec/twice_op.h"
 
+#include "ductile/experimental.h"
 #include "ductile/ir.h"
 #include "ductile/pass.h"
 
@@ -98,6 +99,29 @@ static void test_a_decomposition_where_there_is_no_ptx(void **state) {
   (void)state;
   options.device_kernel = NULL;
   options.decompose = decompose;
+  call_at_all(options, DT_CALL_DEFAULT);
+}
+
+// The same by its elements.
+static dt_value_t twice_element(dt_loop_t *loop, void *closure) {
+  dt_value_t i = dt_loop_index(loop, 0), x = dt_loop_load(loop, *(dt_value_t *)closure, 1, &i);
+  return dt_add(dt_loop_trace(loop), x, x);
+}
+
+static dt_status_t decompose_by_elements(dt_op_call_t *call, dt_value_t *results, void *closure) {
+  dt_trace_t *t = dt_op_call_trace(call);
+  dt_value_t x = dt_op_call_input(call, 0);
+  dt_sym_t n = dt_dim(t, x, 0);
+  (void)closure;
+  results[0] = dt_loop(t, 1, &n, twice_element, &x);
+  return NULL;
+}
+
+static void test_a_decomposition_by_elements(void **state) {
+  dt_op_options_t options = twice_op();
+  (void)state;
+  options.device_kernel = NULL;
+  options.decompose = decompose_by_elements;
   call_at_all(options, DT_CALL_DEFAULT);
 }
 
@@ -213,6 +237,7 @@ int main(void) {
       cmocka_unit_test(test_ptx_in_graphs),
       cmocka_unit_test(test_ptx_in_place),
       cmocka_unit_test(test_a_decomposition_where_there_is_no_ptx),
+      cmocka_unit_test(test_a_decomposition_by_elements),
       cmocka_unit_test(test_passes_know_their_device),
       cmocka_unit_test(test_refusals),
       cmocka_unit_test(test_numbers_in_a_text_are_refused),
