@@ -79,8 +79,8 @@ DT_API dt_status_t dt_tensor_create_on(dt_session_t *session, dt_dtype_t dtype, 
 DT_API dt_status_t dt_tensor_copy(dt_session_t *session, const dt_tensor_t *from,
                                   dt_tensor_t *to) DT_MUST_USE;
 // Waits for everything queued in the session and copies all elements of a tensor without gaps to
-// `to`, in row-major order; it has exactly `bytes` for them. Errors as dt_tensor_copy, and DT_E_RANGE if a check
-// failed; the contents of `to` are then undefined. [external by session]
+// `to`, in row-major order; it has exactly `bytes` for them. Errors as dt_tensor_copy, and
+// DT_E_RANGE if a check failed; the contents of `to` are then undefined. [external by session]
 DT_API dt_status_t dt_tensor_read(dt_session_t *session, const dt_tensor_t *tensor, void *to,
                                   size_t bytes) DT_MUST_USE;
 

@@ -37,9 +37,10 @@ extern "C" {
 DT_API dt_status_t dt_step_begin(dt_session_t *session) DT_MUST_USE;
 
 // Copies a tensor without gaps of the session's device into one of equal strides with memory of its
-// own, in the order of the session's stream: for results that are needed after their generation. The new tensor
-// is the caller's. On failure *out is NULL: DT_E_STATE (the tensor has ended), DT_E_UNSUPPORTED
-// (strides with gaps, a capture), DT_E_NO_MEMORY, DT_E_DEVICE. [external by session]
+// own, in the order of the session's stream: for results that are needed after their generation.
+// The new tensor is the caller's. On failure *out is NULL: DT_E_STATE (the tensor has ended),
+// DT_E_UNSUPPORTED (strides with gaps, a capture), DT_E_NO_MEMORY, DT_E_DEVICE. [external by
+// session]
 DT_API dt_status_t dt_tensor_keep(dt_session_t *session, const dt_tensor_t *tensor,
                                   dt_tensor_t **out) DT_MUST_USE;
 

@@ -53,9 +53,10 @@ typedef struct dt_call_options_t {
 // Runs `function`. `inputs` are n_inputs borrowed tensors. `outputs` are n_outputs places. A place
 // that is NULL receives a new tensor, owned by the caller. A tensor given in a place is written; it
 // must have the result's dtype and sizes, be contiguous, or without gaps in the order that the
-// function asks for (dt_output_decl_t), and overlap no input and no constant. A new result has memory of its own, even if the program returns an input or a constant unchanged.
-// The first call with inputs that no variant covers traces and compiles. Concurrent callers wait
-// for this one compile (single-flight).
+// function asks for (dt_output_decl_t), and overlap no input and no constant. A new result has
+// memory of its own, even if the program returns an input or a constant unchanged. The first call
+// with inputs that no variant covers traces and compiles. Concurrent callers wait for this one
+// compile (single-flight).
 //
 // In a session on a device the work is queued. Device memory that the caller lent must stay until
 // the work has run (device.h). Integer and boolean inputs stay on the host. The call copies other

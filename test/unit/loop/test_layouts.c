@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-// x with a halo of one, lying as [s0, s2 + 1 + 1, s1 / 2] of 2; then sums of neighbours, as [s2, s0,
-// s1].
+// x with a halo of one, lying as [s0, s2 + 1 + 1, s1 / 2] of 2; then sums of neighbours, as [s2,
+// s0, s1].
 #define TEMP                                                                                       \
   "b2 = temp f32[s0, s1, s2] order [0, 2, 1] block 2 of 1 halo [0, 0, 1] [0, 0, 1] fill 0"
 #define PROGRAM(temp, store, fill)                                                                 \
