@@ -77,6 +77,37 @@ static dt_status_t alone(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, v
   return NULL;
 }
 
+// The result is the op's own, and what the op reads: it gets and gives row-major ones.
+static dt_status_t around(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  (void)closure;
+  out[0] = dt_add(t, in[0], in[0]);
+  out[1] = scale(t, out[0], 3);
+  return NULL;
+}
+
+static void test_results_in_other_orders(void **state) {
+  fixture_t *f = *state;
+  const uint32_t turned[2] = {1, 0};
+  const dt_output_decl_t outputs[2] = {{.order = turned, .rank = 2}, {.order = turned, .rank = 2}};
+  register_op(f, scale_op);
+  dt_function_options_t options = options_of(1, one_matrix);
+  options.n_outputs = 2;
+  options.outputs = outputs;
+  options.output_size = sizeof(outputs[0]);
+  dt_function_t *function = function_of(f, around, NULL, &options);
+  for (int64_t rows = 0; rows < 4; rows++) {
+    dt_tensor_t *x = tensor_f32(&f->rng, 2, SIZES(rows, 3)), *out[2] = {NULL};
+    expect_ok(dt_call(f->session, function, &x, 1, out, 2, NULL));
+    const float *from = dt_tensor_data(x), *a = dt_tensor_data(out[0]), *b = dt_tensor_data(out[1]);
+    for (int64_t i = 0; i < rows * 3; i++) {
+      int64_t at = i % 3 * rows + i / 3; // columns lie one behind the other
+      assert_true(a[at] == from[i] + from[i] && b[at] == a[at] * 3);
+    }
+    RELEASE(x, out[0], out[1]);
+  }
+  dt_function_release(function);
+}
+
 // A view that no strides of a buffer describe.
 static dt_status_t of_a_view(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
   (void)closure;
@@ -640,6 +671,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_each_item_runs_once, setup, fixture_close),
       cmocka_unit_test_setup_teardown(test_results_that_are_read_and_not, setup, fixture_close),
       cmocka_unit_test_setup_teardown(test_results_of_the_function, setup, fixture_close),
+      cmocka_unit_test_setup_teardown(test_results_in_other_orders, setup, fixture_close),
       cmocka_unit_test_setup_teardown(test_the_data_decide_a_size, setup, fixture_close),
       cmocka_unit_test_setup_teardown(test_a_decomposition_is_whole_for_passes, setup,
                                       fixture_close),
