@@ -30,7 +30,7 @@ static void widen(span_t *span, uint32_t first, uint32_t end) {
 static void find_spans(const dt_program_t *program, span_t *spans) {
   for (uint32_t k = 0; k < program->kernels.len; k++) {
     const dt_program_slices_t *slices = dt__kernel_slices(program, k);
-    dt_chain_t chain = dt__kernel_chain(program, k);
+    dt_kernel_chain_t chain = dt__kernel_chain(program, k);
     spans[k] = (span_t){chain.first, chain.end};
     if (slices)
       widen(&spans[k], slices->first, slices->end);
