@@ -108,8 +108,12 @@ static bool replaces(const dt_program_t *program, uint32_t k, uint32_t from, uin
   const dt_kernel_t *kernel = &program->kernels.items[k];
   uint32_t stage = 0;
   const dt_store_t *store = dt__kernel_only_store(kernel, to + 1, &stage);
-  if (!store || store->revises || dt__store_scatters(program, store) ||
+  if (!store || store->revises ||
       !same_sizes(&program->buffers.items[from], &program->buffers.items[to]))
+    return false;
+  if (kernel->external)
+    return dt__call_takes_place(program, kernel, from + 1, to + 1);
+  if (dt__store_scatters(program, store))
     return false;
   for (uint32_t i = 0; i < kernel->schedules.len; i++)
     if (dt__schedule_is_product(&kernel->schedules.items[i]))

@@ -3,7 +3,6 @@
 #include "fuse/place.h"
 
 #include "fuse/body.h"
-#include "lower/graph/external.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
@@ -256,28 +255,6 @@ static bool in_one_region(const places_t *p, uint32_t id) {
   return one;
 }
 
-// A user's op says that it takes result `fresh` in the memory of operand `old`, which is no other
-// operand.
-static bool call_takes_place(const dt_program_t *program, const dt_kernel_t *kernel, uint32_t old,
-                             uint32_t fresh) {
-  const dt_stage_t *stage = &kernel->stages.items[0];
-  const dt_graph_external_t *call = kernel->external <= program->externals.len
-                                        ? program->externals.items[kernel->external - 1]
-                                        : NULL;
-  uint32_t k = 0;
-  if (!call || !call->def || !call->def->options.in_place || call->part != DT_EXTERNAL_KERNEL)
-    return false;
-  while (k < stage->stores.len && stage->stores.items[k].buffer.id != fresh)
-    k++;
-  uint32_t operand = k < stage->stores.len ? call->def->options.updates[k] : 0;
-  bool takes =
-      operand && program->buffers.items[old - 1].dtype == program->buffers.items[fresh - 1].dtype;
-  for (uint32_t i = 0; i < stage->insts.len && takes; i++)
-    if (stage->insts.items[i].buffer.id)
-      takes = (stage->insts.items[i].buffer.id == old) == (i + 1 == operand);
-  return takes;
-}
-
 // Buffer `fresh`, first written by kernel k, may take the place of `old`, last read by it.
 static bool replaces_in_place(const places_t *p, uint32_t old, uint32_t fresh, uint32_t k) {
   const dt_program_t *program = p->program;
@@ -290,7 +267,7 @@ static bool replaces_in_place(const places_t *p, uint32_t old, uint32_t fresh, u
       !dt__syms_same(a->rank, a->sizes, b->sizes) || !dt__layouts_same(a, b))
     return false;
   if (kernel->external)
-    return call_takes_place(program, kernel, old, fresh) && in_one_region(p, old) &&
+    return dt__call_takes_place(program, kernel, old, fresh) && in_one_region(p, old) &&
            in_one_region(p, fresh) && !dt__buffer_is_readback(program, old);
   if (dt__store_scatters(program, store))
     return false;

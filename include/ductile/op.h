@@ -185,8 +185,8 @@ typedef struct dt_op_options_t {
   uint8_t updates[DT_OP_MAX_RESULTS];
   // Kernels take such a result and its input in one memory (their `data` are equal), and then leave
   // what does not change. No item reads what another one writes. It is so where nothing reads the
-  // input afterwards, unless it is an argument. All other results have memory of their own: none is
-  // a view of an input.
+  // input afterwards, unless it is an argument that was not donated (DT_INPUT_DONATED). All other
+  // results have memory of their own: none is a view of an input.
   bool in_place;
 } dt_op_options_t;
 

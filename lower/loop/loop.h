@@ -212,6 +212,10 @@ bool dt__stage_in_order(const dt_stage_t *stage);
 bool dt__kernel_in_order(const dt_kernel_t *kernel); // it has such a stage
 // The kernel has a store to buffer `id`.
 bool dt__kernel_stores_to(const dt_kernel_t *kernel, uint32_t id);
+// Whether the kernel is of a user's op that takes its result, buffer `fresh`, in the memory of
+// operand `old`, which is no other operand.
+bool dt__call_takes_place(const dt_program_t *program, const dt_kernel_t *kernel, uint32_t old,
+                          uint32_t fresh);
 // Some kernel has.
 bool dt__program_stores_to(const dt_program_t *program, uint32_t id);
 // The kernel stores to LOCAL buffers.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Programs, buffers and stage bodies as data: making them, and sharing equal instructions.
 // verify.c has the conditions that they must satisfy.
+#include "lower/graph/external.h"
 #include "lower/loop/loop_private.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
@@ -173,6 +174,26 @@ dt_sym_t dt__program_new_data(dt_program_t *program, dt_sym_t extent) {
   dt_range_t range = dt__sym_range(program->env, extent);
   int64_t hi = range.hi < 1 ? 0 : range.hi == INT64_MAX ? INT64_MAX : range.hi - 1;
   return dt__sym_new(program->env, DT_SYMBOL_DATA, (dt_range_t){0, hi}, NULL, "");
+}
+
+bool dt__call_takes_place(const dt_program_t *program, const dt_kernel_t *kernel, uint32_t old,
+                          uint32_t fresh) {
+  const dt_stage_t *stage = &kernel->stages.items[0];
+  const dt_graph_external_t *call = kernel->external <= program->externals.len
+                                        ? program->externals.items[kernel->external - 1]
+                                        : NULL;
+  uint32_t k = 0;
+  if (!call || !call->def || !call->def->options.in_place || call->part != DT_EXTERNAL_KERNEL)
+    return false;
+  while (k < stage->stores.len && stage->stores.items[k].buffer.id != fresh)
+    k++;
+  uint32_t operand = k < stage->stores.len ? call->def->options.updates[k] : 0;
+  bool takes =
+      operand && program->buffers.items[old - 1].dtype == program->buffers.items[fresh - 1].dtype;
+  for (uint32_t i = 0; i < stage->insts.len && takes; i++)
+    if (stage->insts.items[i].buffer.id)
+      takes = (stage->insts.items[i].buffer.id == old) == (i + 1 == operand);
+  return takes;
 }
 
 bool dt__kernel_stores_to(const dt_kernel_t *kernel, uint32_t id) {

@@ -270,7 +270,12 @@ static dt_status_t verify_whole(dt_loop_verifier_t *v, const dt_inst_t *inst, ui
   const dt_buffer_t *buffer = dt__program_buffer(v->program, id);
   if (buffer->layout)
     return dt__loop_verify_fail(v, "v%u reads buffer %u, which has a layout", at, id.id);
-  if (buffer->kind == DT_BUFFER_LOCAL || v->written_by[id.id - 1] == v->kernel_at + 1)
+  bool own = v->written_by[id.id - 1] == v->kernel_at + 1;
+  bool unknown = v->program->externals.len == 0; // of a text, which has no calls
+  if (own && buffer->taken &&
+      (unknown || dt__call_takes_place(v->program, v->kernel, id.id, id.id)))
+    return NULL;
+  if (own || buffer->kind == DT_BUFFER_LOCAL)
     return dt__loop_verify_fail(v, "v%u reads buffer %u, which its own kernel writes", at, id.id);
   return verify_readable(v, inst);
 }
@@ -398,7 +403,8 @@ static dt_status_t verify_fill(const dt_loop_verifier_t *v, const dt_store_t *st
     return NULL;
   dt_buffer_kind_t kind = dt__program_buffer(v->program, store->buffer)->kind;
   const dt_inst_t *value = &v->stage->insts.items[store->value];
-  if (kind != DT_BUFFER_TEMP && kind != DT_BUFFER_OUTPUT)
+  bool taken = dt__program_buffer(v->program, store->buffer)->taken;
+  if (kind != DT_BUFFER_TEMP && kind != DT_BUFFER_OUTPUT && !taken)
     return dt__loop_verify_fail(v, "a call of a user's op writes buffer %u, which is %s",
                                 store->buffer.id, dt__buffer_kind_name(kind));
   if (value->kind != DT_INST_WHOLE || value->buffer.id || store->mask != DT_NO_INST ||

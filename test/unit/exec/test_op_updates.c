@@ -191,6 +191,72 @@ static void test_a_text_updates_the_same(void **state) {
   dt_function_release(function);
 }
 
+// ---- Donated arguments --------------------------------------------------------------------------
+// Whose memory the kernel writes: the new value is read afterwards, and it is there after the call.
+static dt_status_t donated(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  (void)closure;
+  (void)append(t, in[0], in[1], in[2]);
+  out[0] = dt_sum(t, in[0], 0, NULL, false);
+  return NULL;
+}
+
+// The old one is read afterwards, too.
+static dt_status_t donated_and_kept(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
+                                    void *closure) {
+  dt_value_t old = dt_expand(t, in[0], 2, (dt_sym_t[]){dt_dim(t, in[0], 0), dt_dim(t, in[0], 1)});
+  (void)closure;
+  dt_value_t made = append(t, in[0], in[1], in[2]);
+  dt_value_t all = dt_sum(t, made, 0, NULL, false);
+  out[0] = dt_add(t, dt_mul(t, all, dt_scalar(t, DT_F32, 0)), dt_sum(t, old, 0, NULL, false));
+  return NULL;
+}
+
+// Of a temporary, whose result is written straight into the argument.
+static dt_status_t donated_to(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  (void)closure;
+  out[0] = dt_sum(t, in[0], 0, NULL, false);
+  dt_update(t, in[0], append(t, dt_add(t, in[0], in[0]), in[1], in[2]));
+  return NULL;
+}
+
+static void test_a_donated_argument_is_written_in_place(void **state) {
+  fixture_t *f = *state;
+  dt_input_decl_t given[3];
+  dt_tensor_t *cache, *out;
+  register_op(f, append_op);
+  memcpy(given, inputs, sizeof(given));
+  given[0].kind = DT_INPUT_DONATED;
+  dt_function_options_t options = options_of(3, given);
+  dt_function_t *functions[] = {function_of(f, donated, NULL, &options),
+                                function_of(f, donated_and_kept, NULL, &options)};
+  for (size_t k = 0; k < N_SIZES; k++)
+    for (int kept = 0; kept < 2; kept++) {
+      int64_t rows = sizes[k][0], cols = sizes[k][1];
+      expect_ok(call(f, functions[kept], rows, cols, rows - 1, &cache, &out));
+      expect_rows(cache, rows, cols, 1, rows - 1, 5);
+      float sum = (float)(kept ? rows * cols : (rows + 4) * cols);
+      assert_true(((const float *)dt_tensor_data(out))[0] == sum);
+      if (compiled_answer() == DT_ANSWER_COMPILED && cols) {
+        assert_int_equal(atomic_load(&in_place), !kept);
+        assert_int_equal(atomic_load(&apart), kept);
+      }
+      RELEASE(cache, out);
+      if (cols)
+        expect_told(call(f, functions[kept], rows, cols, rows, &cache, &out), DT_E_RANGE,
+                    "no such row");
+      if (cols)
+        RELEASE(cache);
+    }
+  dt_function_release(functions[0]);
+  dt_function_release(functions[1]);
+  functions[0] = function_of(f, donated_to, NULL, &options);
+  expect_ok(call(f, functions[0], 6, 4, 2, &cache, &out));
+  expect_rows(cache, 6, 4, 2, 2, 5);
+  assert_true(((const float *)dt_tensor_data(out))[0] == 24);
+  RELEASE(cache, out);
+  dt_function_release(functions[0]);
+}
+
 // ---- In place -----------------------------------------------------------------------------------
 // A value that nothing else reads.
 static dt_status_t of_a_value(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
@@ -437,6 +503,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_an_argument_is_updated, setup, fixture_close),
       cmocka_unit_test_setup_teardown(test_updates_follow_each_other, setup, fixture_close),
       cmocka_unit_test_setup_teardown(test_a_text_updates_the_same, setup, fixture_close),
+      cmocka_unit_test_setup_teardown(test_a_donated_argument_is_written_in_place, setup,
+                                      fixture_close),
       cmocka_unit_test_setup_teardown(test_results_in_their_inputs_memory, setup, fixture_close),
       cmocka_unit_test_setup_teardown(test_results_apart, setup, fixture_close),
       cmocka_unit_test_setup_teardown(test_a_decomposition_updates, setup, fixture_close),
