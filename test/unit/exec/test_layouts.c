@@ -25,11 +25,13 @@ static dt_status_t same(dt_trace_t *trace, const dt_value_t *in, dt_value_t *out
 }
 
 static dt_status_t declare(const dt_output_decl_t *output) {
-  const dt_input_decl_t inputs[2] = {{.name = "x", .dtype = DT_F32, .rank = 3},
-                                     {.name = "n", .dtype = DT_I64, .kind = DT_INPUT_INTEGER}};
+  const dt_input_decl_t inputs[3] = {
+      {.name = "x", .dtype = DT_F32, .rank = 3},
+      {.name = "n", .dtype = DT_I64, .kind = DT_INPUT_INTEGER},
+      {.name = "given", .dtype = DT_F32, .rank = 3, .kind = DT_INPUT_DONATED}};
   const dt_function_options_t options = {.struct_size = sizeof(options),
                                          .name = "same",
-                                         .n_inputs = 2,
+                                         .n_inputs = 3,
                                          .n_outputs = 1,
                                          .inputs = inputs,
                                          .input_size = sizeof(inputs[0]),
@@ -53,11 +55,12 @@ static void wrong_declarations_are_refused_by_name(void **state) {
                EACH_OF("result 0", "dim 3 of rank 3"));
   expect_told(declare(&(dt_output_decl_t){.order = order, .rank = 9}), DT_E_LIMIT, "rank 9");
   expect_told(declare(&(dt_output_decl_t){.rank = 3}), DT_E_ARGUMENT, "order: NULL");
-  expect_told(declare(&(dt_output_decl_t){.like_input = 3}), DT_E_ARGUMENT, "like_input: 3");
+  expect_told(declare(&(dt_output_decl_t){.like_input = 4}), DT_E_ARGUMENT, "like_input: 4");
   expect_told(declare(&(dt_output_decl_t){.like_input = 2}), DT_E_ARGUMENT, "integer");
   expect_told(declare(&(dt_output_decl_t){.like_input = 1, .order = order, .rank = 3}),
               DT_E_ARGUMENT, "one of them");
   expect_ok(declare(&(dt_output_decl_t){.like_input = 1}));
+  expect_ok(declare(&(dt_output_decl_t){.like_input = 3}));
 }
 
 // ---- Programs of x, y [n, c, h, w] ----------------------------------------------------------------
