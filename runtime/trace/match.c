@@ -110,7 +110,7 @@ static void miss_size(dt_match_t *m, uint32_t g, const char *what, dt_sym_t want
   dt__text_init(&text);
   dt__text_printf(&text, "dim %u: size ", dim);
   dt__sym_print(m->r->work.env, dt__match_node(m, g)->sizes[dim], &text);
-  dt__text_printf(&text, " is not known to be %s ", what);
+  dt__text_printf(&text, " is not known to be %s%s", what, *what ? " " : "");
   dt__sym_print(m->r->work.env, wanted, &text);
   dt__match_miss(m, m->n_bound, g, "%s", dt__text_str(&text));
   dt__text_fini(&text);
