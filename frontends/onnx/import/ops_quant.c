@@ -16,12 +16,14 @@ static dt_value_t over_blocks(dt_imp_node_t *n, dt_value_t v, dt_value_t x, int3
 }
 
 // A scale or a zero point so that it broadcasts against x: one for all, one for each index of the
-// attribute's axis, or one for each block along it.
+// attribute's axis, or one for each block along it. A zero point beside one scale for all is one, too.
 static dt_value_t spread(dt_imp_node_t *n, uint32_t k, dt_value_t x) {
   dt_value_t v = dt__imp_scalar(n, dt__imp_in(n, k));
   int64_t block = dt__imp_int(n, "block_size", 0);
   if (dt__imp_failed(n) || dt_value_rank(n->t, v) == 0)
     return v;
+  if (k == 2 && dt_value_rank(n->t, dt__imp_in(n, 1)) == 0)
+    return dt_reshape(n->t, v, 0, NULL);
   uint32_t rank = dt_value_rank(n->t, x), given = dt_value_rank(n->t, v);
   int32_t axis = (int32_t)dt__imp_dim_of(n, dt__imp_int(n, "axis", 1), rank);
   if (block > 0 && given == rank)

@@ -362,6 +362,33 @@ static void test_quantised(void **state) {
   rig_close(&model, 1);
 }
 
+// One scale for all, and a zero point that is a list of one.
+static void test_quantised_as_a_whole(void **state) {
+  fixture_t *fixture = *state;
+  rig_model_t model = rig_open_at(
+      fixture, 21,
+      INPUT("x", "1", OPEN("a")) INPUT("s", "1", "") INPUT(
+          "z", "3",
+          OPEN("one")) "node { op_type 'QuantizeLinear' input 'x' input 's' input 'z' output 'q' } "
+                       "node { op_type 'DequantizeLinear' input 'q' input 's' input 'z' output 'd' "
+                       "} " OUTPUT("q") OUTPUT("d"));
+  static const int64_t one = 1, lengths[] = {5, 1, 0, 9};
+  for (size_t k = 0; k < sizeof lengths / sizeof lengths[0]; k++) {
+    double q[9], d[9];
+    dt_tensor_t *in[3] = {hard_tensor(fixture, 1, &lengths[k]), tensor_full(0.5F, 0, NULL), NULL};
+    expect_ok(dt_tensor_create_empty(DT_I8, 1, &one, &in[2]));
+    *(int8_t *)dt_tensor_data(in[2]) = -7;
+    for (int64_t i = 0; i < lengths[k]; i++) {
+      q[i] = clamp((double)rintf(((const float *)dt_tensor_data(in[0]))[i] / 0.5F) - 7, -128, 127);
+      d[i] = (q[i] + 7) * 0.5;
+    }
+    const wanted_t want[] = {{"q", lengths[k], q, 0}, {"d", lengths[k], d, 1e-6}};
+    run(fixture, &model, in, 3, want, (int64_t)k);
+    release_tensors(in, 3);
+  }
+  rig_close(&model, 1);
+}
+
 // A sum, a product and a concatenation of bytes, and a product of matrices of which the second is
 // turned and each column has a scale.
 #define BYTE(name, value) "initializer { name '" name "' data_type 2 int32_data [ " value " ] } "
@@ -627,6 +654,6 @@ static void test_rounded_once(void **state) {
 static int open_all(void **state) { return fixture_open(state, 1, 7); }
 
 RUN_TESTS_WITH(open_all, fixture_close, TEST(test_formulas), TEST(test_lines),
-               TEST(test_flattened_softmax), TEST(test_quantised), TEST(test_bytes),
-               TEST(test_loss), TEST(test_numbers), TEST(test_narrow_numbers),
+               TEST(test_flattened_softmax), TEST(test_quantised), TEST(test_quantised_as_a_whole),
+               TEST(test_bytes), TEST(test_loss), TEST(test_numbers), TEST(test_narrow_numbers),
                TEST(test_rounded_once), TEST(test_packed_rows))
