@@ -44,10 +44,11 @@ DT_API const char *dt_point_name(dt_point_t point);
 typedef struct dt_rewriter dt_rewriter_t;
 
 // A pass: NULL, or why it failed. It may run on any thread; passes of one runtime run one at a
-// time. It runs once for the graph and once for each body of its branches, loops and subgraphs. It
-// must end by itself: a call with a deadline leaves it behind, but waits for it when the function
-// is released. It makes no call and no function of the same runtime; a compile in it would wait for
-// itself, and is refused with DT_E_STATE.
+// time. It runs once for the graph and once for each body of its branches, loops and subgraphs, but
+// not for combines of scans, which work on single elements. It must end by itself: a call with a
+// deadline leaves it behind, but waits for it when the function is released. It makes no call and
+// no function of the same runtime; a compile in it would wait for itself, and is refused with
+// DT_E_STATE.
 typedef dt_status_t (*dt_pass_fn_t)(dt_rewriter_t *rewriter, void *closure);
 
 // `name` is required; the rest is valid when zeroed. Texts are copied.

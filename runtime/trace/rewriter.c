@@ -593,21 +593,32 @@ static dt_status_t run_hook(const dt_hook_t *hook, const dt_site_t *site, dt_are
 }
 
 // ---- All of a point -----------------------------------------------------------------------------
+// Which controls are combines of scans: they work on single elements, and stay as they are.
+static bool *combines_of(dt_arena_t *arena, const dt_graph_t *graph) {
+  bool *out = DT_ARENA_ARRAY(arena, bool, (size_t)graph->controls.len + 1);
+  for (uint32_t k = 0; out && k < graph->nodes.len; k++)
+    if (graph->nodes.items[k].op == DT_OP_associative_scan)
+      out[graph->nodes.items[k].attrs->index] = true;
+  return out;
+}
+
 static dt_status_t run_tree(const dt_hook_t *hook, const dt_site_t *site, dt_arena_t *arena,
                             uint32_t depth, const dt_graph_t *graph, const dt_graph_t **out) {
   DT_TRY(run_hook(hook, site, arena, depth, graph, out));
   const dt_graph_t *made = *out;
   dt_graph_control_t *controls =
       DT_ARENA_ARRAY(arena, dt_graph_control_t, (size_t)made->controls.len + 1);
-  bool changed = false;
-  if (!controls)
+  bool changed = false, *combines = combines_of(arena, made);
+  if (!controls || !combines)
     return DT_NO_MEMORY();
   for (uint32_t k = 0; k < made->controls.len; k++) {
     if (dt__control_shares(made->controls.items, controls, k))
       continue;
     for (uint32_t b = 0; b < dt__control_n(&made->controls.items[k]); b++) {
       const dt_graph_t *body = made->controls.items[k].bodies[b];
-      DT_TRY(run_tree(hook, site, arena, depth + 1, body, &controls[k].bodies[b]));
+      controls[k].bodies[b] = body;
+      if (!combines[k])
+        DT_TRY(run_tree(hook, site, arena, depth + 1, body, &controls[k].bodies[b]));
       changed = changed || controls[k].bodies[b] != body;
     }
   }

@@ -13,7 +13,6 @@ static const struct {
   dt_op_t op;
   const char *why;
 } left_out[] = {
-    {DT_OP_external, "its kernels are a user's: unit.exec.ops and unit.exec.lowerings"},
     {DT_OP_bitcast, "of a number that is not known to its last bit, the bits may be any"},
     {DT_OP_NONE, "no op"},
 };
@@ -32,7 +31,7 @@ bool rg_count_ops(rg_run_t *run, uint64_t *used) {
   dt_traced_t *traced = NULL;
   dt__arena_init(&arena, 0);
   bool good = rg_make_args(run, 0, &args);
-  dt_trace_request_t request = rg_request(run, "ops", args.tensors);
+  dt_trace_request_t request = rg_request_calls(run, "ops", args.tensors);
   good = good && !rg_failed(run, RG_REFUSED, "trace", dt__trace_run(&request, &traced));
   if (good) {
     const dt_graph_t *simple = NULL;

@@ -4,6 +4,8 @@
 #define DT_NO_SOURCE_LINES // a node says its place itself
 #include "test/conform/graphs/random_data.h"
 
+#include "test/conform/graphs/random_calls.h"
+
 #include "runtime/base/dtype.h"
 
 // ---- Checks ---------------------------------------------------------------------------------------
@@ -139,6 +141,25 @@ static bool check_conv(rg_check_t *c) {
       return false;
   }
   return true;
+}
+
+// Users' ops.
+static bool check_call_axis(rg_check_t *c) {
+  bool two = c->node->op == RG_call_halves;
+  if (!axis_ok(c) || !number_ok(c, 1, two ? 2 : 1))
+    return false;
+  rg_dim_t *dim = &c->node->dims[c->node->numbers[0]];
+  for (uint32_t k = 0; two && k < rg_point_count(c->p); k++)
+    dim->at[k] = c->node->numbers[1] ? dim->at[k] - dim->at[k] / 2 : dim->at[k] / 2;
+  return true;
+}
+static bool check_call_where(rg_check_t *c) {
+  return number_ok(c, 0, 1) && number_ok(c, 1, 1) && c->in[1]->dtype == c->in[0]->dtype &&
+         c->in[2]->dtype == DT_BOOL && same_dims(c, 0, 1) && same_dims(c, 0, 2);
+}
+static bool check_call_pair(rg_check_t *c) {
+  return number_ok(c, 0, 1) && number_ok(c, 1, 2) && rg_call_is_sum(c->in[0]->dtype) &&
+         c->in[1]->dtype == c->in[0]->dtype && same_dims(c, 0, 1);
 }
 
 // ---- Builders -------------------------------------------------------------------------------------
@@ -333,6 +354,9 @@ static const rg_data_form_t rows[] = {
     [RG_FORM_call - RG_FORM_scan] = {2, 1, check_call, build_call},
     [RG_FORM_conv - RG_FORM_scan] = {2, 3, check_conv, build_conv},
     [RG_FORM_conv_transpose - RG_FORM_scan] = {2, 3, check_conv, build_conv},
+    [RG_FORM_call_axis - RG_FORM_scan] = {1, 2, check_call_axis, rg_call_build},
+    [RG_FORM_call_where - RG_FORM_scan] = {3, 2, check_call_where, rg_call_build},
+    [RG_FORM_call_pair - RG_FORM_scan] = {2, 2, check_call_pair, rg_call_build},
 };
 
 const rg_data_form_t *rg_data_form(rg_form_t form) { return &rows[form - RG_FORM_scan]; }

@@ -106,6 +106,15 @@ uint32_t gen_put_data(gen_t *g, rg_op_t op, uint32_t a) {
   case RG_FORM_call:
     args[1] = put_like(g, a, dtype);
     return gen_put_op(g, op, 2, args, 1, (const int32_t[]){0});
+  case RG_FORM_call_axis:
+    return PUT(g, op, a, axis, op == RG_call_halves ? (int32_t)gen_below(g, 2) : 0);
+  case RG_FORM_call_where:
+    args[1] = put_like(g, a, dtype);
+    args[2] = put_like(g, a, DT_BOOL);
+    return gen_put_op(g, op, 3, args, 2, (const int32_t[]){0, 0});
+  case RG_FORM_call_pair:
+    args[1] = put_like(g, a, dtype);
+    return gen_put_op(g, op, 2, args, 2, (const int32_t[]){0, (int32_t)gen_below(g, 2)});
   case RG_FORM_conv:
   case RG_FORM_conv_transpose:
     return put_conv(g, op);

@@ -10,11 +10,17 @@
 
 uint32_t rg_random(uint64_t *state) { return (uint32_t)(rng_step(state) >> 16); }
 
+// One program of four calls ops of users.
+static uint32_t weight_of(const gen_t *g, rg_op_t op) {
+  bool left_out = rg_ops[op].form >= RG_FORM_call_axis && !rg_has_calls(g->p);
+  return rg_ops[op].style <= g->style && !left_out ? rg_ops[op].weight : 0;
+}
+
 static void put_by_weight(gen_t *g) {
   for (uint32_t tries = 0; tries < 40; tries++) {
     uint32_t roll = gen_below(g, g->total_weight), op = 0;
     for (;; op++) {
-      uint32_t weight = rg_ops[op].style <= g->style ? rg_ops[op].weight : 0;
+      uint32_t weight = weight_of(g, (rg_op_t)op);
       if (roll < weight)
         break;
       roll -= weight;
@@ -115,7 +121,7 @@ void rg_generate(uint64_t seed, uint32_t n_calls, rg_program_t *out) {
     uint32_t style = gen_below(&g, 20);
     g.style = style < 7 ? RG_STYLE_exact : style < 15 ? RG_STYLE_tame : RG_STYLE_wild;
     for (uint32_t op = 0; op < RG_OP_COUNT; op++)
-      g.total_weight += rg_ops[op].style <= g.style ? rg_ops[op].weight : 0;
+      g.total_weight += weight_of(&g, (rg_op_t)op);
     out->n_symbols = 1 + gen_below(&g, RG_SYMBOLS);
     out->prepare = gen_chance(&g, 40);
     choose_options(&g);

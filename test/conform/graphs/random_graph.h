@@ -46,6 +46,7 @@ enum {
 //   scan             axis, dt_cumsum_mode_t  search      whether inclusive
 //   pick             axis                    scatter     axis, dt_scatter_mode_t
 //   scatter_rows     dt_scatter_mode_t       conv, conv_transpose  stride, dilation, padding
+//   call_…           axis (else 0), which result
 typedef enum rg_form_t {
   RG_FORM_input,
   RG_FORM_constant,
@@ -94,6 +95,9 @@ typedef enum rg_form_t {
   RG_FORM_call,
   RG_FORM_conv,
   RG_FORM_conv_transpose,
+  RG_FORM_call_axis, // and all that follow are calls of users' ops
+  RG_FORM_call_where,
+  RG_FORM_call_pair,
 } rg_form_t;
 
 typedef enum rg_style_t { RG_STYLE_exact, RG_STYLE_tame, RG_STYLE_wild } rg_style_t;
@@ -195,6 +199,8 @@ enum { RG_MAX_ELEMENTS = 20000, RG_MAX_WORK = 600000 };
 static inline uint32_t rg_point_count(const rg_program_t *p) { return p->n_calls + RG_PRIMES; }
 // Points 0 … n_calls - 1 are the calls, the rest the primes.
 int64_t rg_symbol_at(const rg_program_t *p, uint32_t symbol, uint32_t point);
+// Whether instructions may be calls of users' ops.
+static inline bool rg_has_calls(const rg_program_t *p) { return p->seed % 4 == 3; }
 bool rg_is_updated(const rg_program_t *p, uint32_t node);
 bool rg_dim_same(const rg_program_t *p, const rg_dim_t *a, const rg_dim_t *b);
 bool rg_dim_is(const rg_program_t *p, const rg_dim_t *dim, int64_t value);
@@ -213,6 +219,7 @@ static inline uint32_t rg_below(uint64_t *state, uint32_t n) { return rg_random(
 typedef struct rg_replay_t {
   const rg_program_t *program;
   dt_tensor_t *const *constants; // by node
+  bool calls;                    // users' ops are called, else written out
 } rg_replay_t;
 dt_status_t rg_replay(dt_trace_t *trace, const dt_value_t *in, dt_value_t *out, void *closure);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Replays a random program on a trace with the public builders.
 #define DT_NO_SOURCE_LINES // a node says its place itself
+#include "test/conform/graphs/random_calls.h"
 #include "test/conform/graphs/random_data.h"
 
 #include <stdio.h>
@@ -68,6 +69,9 @@ typedef union builder_t {
 #define FN_call(fn) {0}
 #define FN_conv(fn) {0}
 #define FN_conv_transpose(fn) {0}
+#define FN_call_axis(fn) {0}
+#define FN_call_where(fn) {0}
+#define FN_call_pair(fn) {0}
 
 static const builder_t builders[RG_OP_COUNT] = {
 #define RG_OP(name, form, domain, weight, style) FN_##form(dt_##name),
@@ -284,6 +288,7 @@ static dt_value_t build(dt_trace_t *t, const rg_replay_t *replay, uint32_t i,
 dt_status_t rg_replay(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
   const rg_replay_t *replay = closure;
   const rg_program_t *p = replay->program;
+  rg_calls_made(replay->calls);
   dt_value_t values[RG_NODES];
   uint32_t next = 0;
   for (uint32_t i = 0; i < p->n_nodes && !dt_trace_status(t); i++) {

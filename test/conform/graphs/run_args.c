@@ -267,3 +267,10 @@ dt_trace_request_t rg_request(rg_run_t *run, const char *name, dt_tensor_t *cons
                               .inputs = run->decls,
                               .example = example};
 }
+
+dt_trace_request_t rg_request_calls(rg_run_t *run, const char *name, dt_tensor_t *const *example) {
+  dt_trace_request_t request = rg_request(run, name, example);
+  request.closure = &run->calling;
+  request.hooks = run->hooks;
+  return request;
+}

@@ -8,7 +8,9 @@
 #include "runtime/base/dtype.h"
 #include "runtime/base/status.h"
 #include "runtime/tensor/tensor.h"
+#include "runtime/trace/hooks.h"
 #include "runtime/trace/trace.h"
+#include "test/conform/graphs/random_calls.h"
 #include "test/device/on_device.h"
 #include "test/support/report_as_text.h"
 
@@ -80,13 +82,14 @@ static bool prepare(rg_run_t *run, void **constant_memory) {
         (dt_input_decl_t){.dtype = node->dtype, .rank = node->rank, .dims = run->dims[k]};
   }
   run->replay = (rg_replay_t){.program = p, .constants = run->constants};
-  return true;
+  run->calling = run->replay;
+  run->calling.calls = true;
+  return !rg_failed(run, RG_HARNESS, "ops", rg_calls_hooks(&run->hooks));
 }
 
 // ---- One call against the evaluator -----------------------------------------------------------------
-// `out`: the outputs, and behind them what inputs are updated with.
-static bool oracle(rg_run_t *run, const rg_args_t *args, dt_arena_t *arena, dt_traced_t **traced,
-                   dt_eval_value_t *out) {
+bool rg_oracle(rg_run_t *run, const rg_args_t *args, dt_arena_t *arena, dt_traced_t **traced,
+               dt_eval_value_t *out) {
   dt_trace_request_t request = rg_request(run, "oracle", args->tensors);
   if (rg_failed(run, RG_REFUSED, "trace", dt__trace_run(&request, traced)))
     return false;
@@ -156,7 +159,7 @@ static bool compare(rg_run_t *run, uint32_t call, const rg_args_t *args,
   dt_traced_t *traced = NULL;
   dt_eval_value_t expected[RG_OUTPUTS + RG_UPDATES];
   rg_args_t fresh = {0};
-  bool good = rg_make_args(run, call, &fresh) && oracle(run, &fresh, &arena, &traced, expected);
+  bool good = rg_make_args(run, call, &fresh) && rg_oracle(run, &fresh, &arena, &traced, expected);
   for (uint32_t k = 0; good && k < run->p->n_outputs; k++)
     good = compare_output(run, call, k, &expected[k], outputs[k]);
   const char *what = NULL;
@@ -329,8 +332,11 @@ static void run_calls(rg_run_t *run) {
   if (asks_orders(run))
     ask_orders(run, &orders, &options);
   if (!rg_failed(run, RG_HARNESS, "runtime", dt_runtime_create(&runtime_options, &runtime)) &&
+      !rg_failed(run, RG_HARNESS, "ops", rg_calls_register(runtime)) &&
+      !(run->p->seed % 8 == 3 &&
+        rg_failed(run, RG_HARNESS, "passes", rg_calls_rewrite(runtime, run->p->seed))) &&
       !rg_failed(run, RG_HARNESS, "function",
-                 dt_function_create(runtime, rg_replay, &run->replay, &options, &function)) &&
+                 dt_function_create(runtime, rg_replay, &run->calling, &options, &function)) &&
       !rg_failed(run, RG_HARNESS, "session", on_device_session(runtime, &session)) &&
       !(run->p->prepare && rg_failed(run, RG_REFUSED, "prepare", on_device_prepare(function)))) {
     uint32_t call = 0;
@@ -387,6 +393,7 @@ static void run_child(const rg_program_t *p, uint32_t flags, rg_outcome_t *out) 
     dt_tensor_release(run->constants[i]);
     free(constant_memory[i]);
   }
+  dt__hooks_release(run->hooks);
   free(run);
 }
 

@@ -64,7 +64,8 @@ typedef struct rg_args_t {
 typedef struct rg_run_t {
   const rg_program_t *p;
   uint32_t flags;
-  rg_replay_t replay;
+  rg_replay_t replay, calling; // users' ops written out, and called
+  struct dt_hooks_t *hooks;    // their list
   dt_tensor_t *constants[RG_NODES];
   uint32_t n_inputs;
   uint32_t input_nodes[RG_NODES];
@@ -81,6 +82,12 @@ bool rg_make_args(rg_run_t *run, uint32_t call, rg_args_t *args);
 void rg_free_args(rg_args_t *args);
 // What traces the program with these arguments.
 dt_trace_request_t rg_request(rg_run_t *run, const char *name, dt_tensor_t *const *example);
+// The same with calls of users' ops.
+dt_trace_request_t rg_request_calls(rg_run_t *run, const char *name, dt_tensor_t *const *example);
+// What the evaluator finds with users' ops written out: the outputs, and behind them what inputs
+// are updated with. False: the outcome says why.
+bool rg_oracle(rg_run_t *run, const rg_args_t *args, dt_arena_t *arena, dt_traced_t **traced,
+               dt_eval_value_t *out);
 // The graph with the values of its updates behind the outputs.
 const dt_graph_t *rg_with_updates(dt_arena_t *arena, const dt_graph_t *graph);
 // A trace's guards, as a variant has them.

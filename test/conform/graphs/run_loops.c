@@ -59,7 +59,10 @@ static passed_t *make(loops_t *l, const rg_args_t *args) {
   rg_run_t *run = l->run;
   passed_t *v = &l->passed[l->n++];
   dt_target_t target;
-  dt_trace_request_t request = rg_request(run, "loops", args->tensors);
+  // Kernels between guards are code: calls of users' ops are not among them.
+  dt_trace_request_t request = run->flags & RG_GUARDED
+                                   ? rg_request(run, "loops", args->tensors)
+                                   : rg_request_calls(run, "loops", args->tensors);
   dt_status_t status = dt__llvm_host_target(cpu_of(run), run->p->threads, &target);
   target.strict_fp = run->p->strict;
   if (!status)

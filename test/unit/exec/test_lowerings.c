@@ -135,6 +135,62 @@ static void test_a_lowering_replaces_ours(void **state) {
   dt_function_release(function);
 }
 
+// A scan's combine works on single elements, which no kernel of a user's could.
+static dt_status_t larger(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  (void)closure;
+  out[0] = dt_maximum(t, in[0], in[1]);
+  return NULL;
+}
+static dt_status_t largest_so_far(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
+                                  void *closure) {
+  dt_value_t x = dt_maximum(t, in[0], dt_scalar(t, DT_F32, -9));
+  dt_associative_scan(t, larger, closure, 1, &x, 1, 0, out);
+  return NULL;
+}
+static dt_status_t as_same(dt_rewriter_t *r, dt_value_t node, dt_value_t *out, void *closure) {
+  ++*(int *)closure;
+  const dt_value_t x = dt_rewriter_input(r, node, 0);
+  dt_op_call(dt_rewriter_trace(r), "test.same", 1, &x, 0, NULL, 1, out);
+  return NULL;
+}
+static dt_status_t same_infer(dt_op_call_t *call, void *closure) {
+  (void)closure;
+  dt_op_set_result_like(call, 0, dt_op_call_input(call, 0), DT_F32);
+  return NULL;
+}
+static dt_status_t same_kernel(const dt_op_args_t *args, int64_t begin, int64_t end) {
+  dt_accessor_t x = dt_access(args->inputs[0], DT_F32, 2);
+  dt_accessor_t y = dt_access(args->results[0], DT_F32, 2);
+  (void)begin, (void)end;
+  for (int64_t i = 0; i < dt_access_size(&x, 0); i++)
+    for (int64_t j = 0; j < dt_access_size(&x, 1); j++)
+      *DT_AT_2(float, &y, i, j) = *DT_AT_2(float, &x, i, j);
+  return dt_access_status(&x, &y, NULL);
+}
+
+static void test_combines_stay_as_they_are(void **state) {
+  fixture_t *f = *state;
+  int asked = 0;
+  expect_ok(dt_op_register(f->runtime, &(dt_op_options_t){.struct_size = sizeof(dt_op_options_t),
+                                                          .name = "test.same",
+                                                          .infer = same_infer,
+                                                          .kernel = same_kernel}));
+  expect_ok(override(f, "maximum", as_same, &asked, "same", 0));
+  dt_function_t *function = make(f, largest_so_far, NULL);
+  dt_tensor_t *x = tensor_f32(&f->rng, 2, SIZES(3, 7)), *out = NULL;
+  expect_ok(dt_call(f->session, function, &x, 1, &out, 1, NULL));
+  const float *data = dt_tensor_data(x), *got = dt_tensor_data(out);
+  for (int64_t k = 0; k < 21; k++) {
+    float most = data[k];
+    for (int64_t j = k / 7 * 7; j < k; j++)
+      most = data[j] > most ? data[j] : most;
+    assert_true(got[k] == most);
+  }
+  assert_int_equal(asked, compiles());
+  RELEASE(x, out);
+  dt_function_release(function);
+}
+
 static void test_a_lowering_wraps_ours(void **state) {
   fixture_t *f = *state;
   int asked = 0;
@@ -456,6 +512,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_a_lowering_replaces_ours, setup, fixture_close),
       cmocka_unit_test_setup_teardown(test_a_lowering_wraps_ours, setup, fixture_close),
+      TEST_WITH(test_combines_stay_as_they_are, setup, fixture_close),
       cmocka_unit_test_setup_teardown(test_lowerings_that_are_refused, setup, fixture_close),
       cmocka_unit_test_setup_teardown(test_an_interposer_sees_and_replaces, setup, fixture_close),
       cmocka_unit_test_setup_teardown(test_an_interposer_that_does_not_fit, setup, fixture_close),
