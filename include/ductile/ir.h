@@ -25,6 +25,20 @@ DT_API dt_status_t dt_function_create_from_ir(dt_runtime_t *runtime, const char 
 // DT_E_NO_MEMORY. [any]
 DT_API dt_status_t dt_function_graph(dt_function_t *function, dt_tensor_t *const *inputs,
                                      uint32_t n_inputs, char **out) DT_MUST_USE;
+// What dt_function_export writes.
+typedef enum dt_export_t {
+  DT_EXPORT_TEXT = 0,    // graph IR text with the data of all constants
+  DT_EXPORT_PACKAGE = 1, // code besides: DT_E_UNSUPPORTED so far
+} dt_export_t;
+
+// Writes the function's whole graph to the file at `path`, which is replaced as a whole: traced
+// from the declared inputs alone, without example sizes, so that it holds for all sizes that they
+// allow. dt_function_create_from_ir makes a function of it, in this process or another. Compiles
+// nothing. DT_E_STATE where the program needs the sizes of a call: `dynamic` or a mark asks for
+// them, or a C branch of the program does. Else DT_E_ARGUMENT, DT_E_IO, DT_E_NO_MEMORY, or what the
+// program failed with. [any]
+DT_API dt_status_t dt_function_export(dt_function_t *function, dt_export_t form,
+                                      const char *path) DT_MUST_USE;
 // Makes a function that returns one value inside of another function: the value of `node` in the
 // graph that dt_function_graph gives for `inputs`, numbered as in its text. The new function takes
 // the graph's inputs (each number of a DT_INPUT_INTEGERS as an input of its own), shares the other

@@ -2,12 +2,16 @@
 // Functions whose program replays graph IR text: of a file, or of another function's trace.
 #include "ductile/ir.h"
 
+#include "runtime/base/file.h"
 #include "runtime/base/options.h"
 #include "runtime/base/status.h"
 #include "runtime/base/text.h"
 #include "runtime/exec/decide.h"
 #include "runtime/exec/explain.h"
+#include "runtime/exec/miss.h"
 #include "runtime/trace/replay.h"
+
+#include <fcntl.h>
 
 static void free_replay(void *replay) { dt__replay_destroy(replay); }
 
@@ -115,6 +119,42 @@ dt_status_t dt_function_graph(dt_function_t *function, dt_tensor_t *const *input
   return dt__status_annotate(status, "dt_function_graph");
 }
 
+// ---- Export -------------------------------------------------------------------------------------
+static dt_status_t write_graph(const dt_graph_t *graph, const char *path) {
+  dt_text_t text;
+  dt__text_init(&text);
+  dt__graph_print_whole(graph, &text);
+  dt_status_t status = dt__text_status(&text);
+  if (!status)
+    status =
+        dt__file_replace(AT_FDCWD, path, 0666, &(dt_file_part_t){dt__text_str(&text), text.len}, 1);
+  dt__text_fini(&text);
+  return status;
+}
+
+static dt_status_t export_as(dt_function_t *function, dt_export_t form, const char *path) {
+  dt_variant_t *variant = NULL;
+  if (form == DT_EXPORT_PACKAGE)
+    return DT_FAIL(DT_E_UNSUPPORTED, "packages of code are not written yet; DT_EXPORT_TEXT writes "
+                                     "the graph");
+  if (form != DT_EXPORT_TEXT)
+    return DT_FAIL(DT_E_ARGUMENT, "form: %d is none", (int)form);
+  DT_TRY(dt__function_trace(function, &variant));
+  dt_status_t status = write_graph(variant->traced->graph, path);
+  dt__variant_destroy(variant);
+  return status;
+}
+
+dt_status_t dt_function_export(dt_function_t *function, dt_export_t form, const char *path) {
+  if (!function || !path)
+    return DT_FAIL(DT_E_ARGUMENT, "dt_function_export: %s: NULL", function ? "path" : "function");
+  if (dt__forked())
+    return DT_FAIL(DT_E_FORKED, "dt_function_export in a child after fork");
+  return dt__status_annotate(export_as(function, form, path), "function %s: export",
+                             function->name);
+}
+
+// ---- Graphs with one output ---------------------------------------------------------------------
 typedef struct cut_t {
   uint32_t node;
   dt_text_t text, what;

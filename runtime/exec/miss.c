@@ -510,3 +510,31 @@ dt_status_t dt__function_cover(dt_session_t *session, dt_function_t *function, d
   dt__runtime_collect(function->runtime);
   return status;
 }
+
+// ---- Without a call -------------------------------------------------------------------------------
+
+static dt_status_t trace_locked(dt_function_t *function, const ask_t *ask, dt_variant_t **out) {
+  if (function->dynamic == DT_DYNAMIC_STATIC)
+    return DT_FAIL(DT_E_STATE, "`dynamic` is static: sizes are known at a call only");
+  while (function->building) {
+    if (pthread_equal(function->builder, pthread_self()))
+      return DT_FAIL(DT_E_STATE, "called from inside its own program");
+    DT_TRY(dt__build_wait(function, NULL));
+  }
+  build_t build = {.function = function, .request = request_of(function, ask)};
+  build.request.evaluated = true; // no code is made of it, and no limit used up
+  dt_status_t status = trace_build(&build, ask);
+  end_build(&build);
+  *out = build.variant;
+  return status;
+}
+
+dt_status_t dt__function_trace(dt_function_t *function, dt_variant_t **out) {
+  const ask_t ask = {.place = DT_CPU};
+  *out = NULL;
+  DT_TRY(dt__turn_outside(function->runtime->turn, "a trace"));
+  dt__mutex_lock(&function->mutex);
+  dt_status_t status = trace_locked(function, &ask, out);
+  dt__mutex_unlock(&function->mutex);
+  return status;
+}

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions made of graph IR text: the text of a traced graph answers as the program does, and a
 // text or options that make no function are refused.
+#include "test/support/folder.h"
 #include "test/support/subjects.h"
 
 #include "runtime/base/memory.h"
 #include "runtime/trace/trace.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -195,6 +197,82 @@ static void values_from_inside(void **state) {
   dt_tensor_release(w), dt_tensor_release(x), dt_tensor_release(y), dt_tensor_release(product);
 }
 
+// ---- Export -------------------------------------------------------------------------------------
+// x[rows, 300] * w, and the sum of its rows, whose number is a size.
+static dt_status_t weighed(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  const int32_t first = 0;
+  dt_value_t y = dt_mul(t, in[0], dt_constant(t, "w", closure));
+  out[0] = dt_add(t, dt_sum(t, y, 1, &first, false),
+                  dt_cast(t, dt_size_value(t, dt_dim(t, in[0], 0)), DT_F32));
+  return NULL;
+}
+static dt_status_t asks(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  (void)closure;
+  bool few = dt_sym_true(t, dt_sym_lt(t, dt_dim(t, in[0], 0), dt_sym_const(t, 7)));
+  out[0] = few ? dt_neg(t, in[0]) : dt_abs(t, in[0]);
+  return NULL;
+}
+
+static const dt_dim_decl_t weighed_dims[] = {{.name = "rows", .max = 64},
+                                             {.value = CUT_N, .is_static = true}};
+static const dt_input_decl_t weighed_input = {
+    .name = "x", .dtype = DT_F32, .rank = 2, .dims = weighed_dims};
+
+static void exported_graphs_answer_as_they_do(void **state) {
+  const fixture_t *fixture = *state;
+  const subject_t subject = {"weighed", weighed, 1, 1, &weighed_input};
+  const int64_t size = CUT_N;
+  rng_t rng = {9};
+  dt_tensor_t *w = tensor_f32(&rng, 1, &size);
+  char folder[FOLDER_BYTES], path[FOLDER_BYTES + 16];
+  folder_make(folder);
+  (void)snprintf(path, sizeof(path), "%s/weighed.dtt", folder);
+  dt_function_t *function = subject_function(fixture->runtime, &subject, w, DT_ANSWER_EVALUATOR);
+  dt_function_t *read = NULL;
+  expect_ok(dt_function_export(function, DT_EXPORT_TEXT, path)); // nobody has called it
+  assert_int_equal(variants_of(function), 0);
+  char *text = file_read(path, NULL);
+  expect_ok(from_text(fixture, text, &read));
+  free(text);
+  assert_string_equal(dt_function_input_dim(read, 0, 0)->name, "rows");
+  assert_int_equal(dt_function_input_dim(read, 0, 0)->max, 64);
+  for (int64_t rows = 0; rows < 9; rows += rows ? 7 : 1) {
+    dt_tensor_t *x = tensor_f32(&rng, 2, SIZES(rows, CUT_N)), *want = NULL, *got = NULL;
+    expect_ok(dt_call(fixture->session, function, &x, 1, &want, 1, NULL));
+    expect_ok(dt_call(fixture->session, read, &x, 1, &got, 1, NULL));
+    expect_close(got, want, 0, 0, "exported");
+    RELEASE(x, want, got);
+  }
+  assert_int_equal(variants_of(read), 1);
+  // A variant for a call's sizes is no part of it.
+  expect_ok(dt_function_export(function, DT_EXPORT_TEXT, path));
+  expect_told(dt_function_export(function, DT_EXPORT_PACKAGE, path), DT_E_UNSUPPORTED,
+              "function weighed: export: packages of code are not written yet");
+  expect_told(dt_function_export(function, (dt_export_t)7, path), DT_E_ARGUMENT, "form: 7");
+  expect_code(dt_function_export(function, DT_EXPORT_TEXT, "/nowhere/at/all"), DT_E_IO);
+  expect_code(dt_function_export(NULL, DT_EXPORT_TEXT, path), DT_E_ARGUMENT);
+  expect_code(dt_function_export(function, DT_EXPORT_TEXT, NULL), DT_E_ARGUMENT);
+  dt_function_release(function);
+  dt_function_release(read);
+  assert_int_equal(folder_count(folder, ""), 1);
+  assert_int_equal(folder_drop(folder), 0);
+  RELEASE(w);
+}
+
+static void what_needs_a_call_is_not_exported(void **state) {
+  fixture_t *fixture = *state;
+  const subject_t subject = {"asks", asks, 1, 1, &weighed_input};
+  dt_function_options_t options = options_of(1, &weighed_input);
+  dt_function_t *function = subject_function(fixture->runtime, &subject, NULL, DT_ANSWER_EVALUATOR);
+  expect_code(dt_function_export(function, DT_EXPORT_TEXT, "asks.dtt"), DT_E_STATE);
+  dt_function_release(function);
+  options.dynamic = DT_DYNAMIC_STATIC;
+  function = function_of(fixture, asks, NULL, &options);
+  expect_told(dt_function_export(function, DT_EXPORT_TEXT, "asks.dtt"), DT_E_STATE,
+              "`dynamic` is static");
+  dt_function_release(function);
+}
+
 static void making_one_survives_no_memory(void **state) {
   const fixture_t *fixture = *state;
   bool done = false;
@@ -238,4 +316,6 @@ RUN_TESTS(TEST_WITH(texts_of_programs_answer_as_they_do, setup, fixture_close),
           TEST_WITH(what_makes_no_function_is_refused, setup, fixture_close),
           TEST_WITH(outputs_come_before_updates, setup, fixture_close),
           TEST_WITH(values_from_inside, setup, fixture_close),
+          TEST_WITH(exported_graphs_answer_as_they_do, setup, fixture_close),
+          TEST_WITH(what_needs_a_call_is_not_exported, setup, fixture_close),
           TEST_WITH(making_one_survives_no_memory, setup, fixture_close))
