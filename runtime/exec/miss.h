@@ -17,7 +17,8 @@ dt_status_t dt__function_cover(dt_session_t *session, dt_function_t *function, d
                                dt_variant_t **out_once) DT_MUST_USE;
 
 // Traces the function from its declarations alone, when no compile is under way: a variant without
-// code that nobody else has, for the caller to destroy. DT_E_STATE where sizes of a call are needed.
+// code that nobody else has, for the caller to destroy. DT_E_STATE where sizes of a call are
+// needed.
 dt_status_t dt__function_trace(dt_function_t *function, dt_variant_t **out) DT_MUST_USE;
 
 #endif // DT_RUNTIME_EXEC_MISS_H

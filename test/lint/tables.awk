@@ -30,7 +30,7 @@ BEGIN {
   split("masked_sum N branch N", pair, " ")
   for (i = 1; i in pair; i += 2) own_domain[pair[i]] = pair[i + 1]
   # Ops that random programs have through others.
-  split("reshape flatten window conv overlap_add conv_transpose result cond", pair, " ")
+  split("reshape flatten window conv overlap_add conv_transpose result cond external call_flip", pair, " ")
   for (i = 1; i in pair; i += 2) through[pair[i]] = pair[i + 1]
 }
 

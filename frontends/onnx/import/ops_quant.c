@@ -16,7 +16,7 @@ static dt_value_t over_blocks(dt_imp_node_t *n, dt_value_t v, dt_value_t x, int3
 }
 
 // A scale or a zero point so that it broadcasts against x: one for all, one for each index of the
-// attribute's axis, or one for each block along it. A zero point beside one scale for all is one, too.
+// attribute's axis, or one for each block along it. A zero point beside one scale is one, too.
 static dt_value_t spread(dt_imp_node_t *n, uint32_t k, dt_value_t x) {
   dt_value_t v = dt__imp_scalar(n, dt__imp_in(n, k));
   int64_t block = dt__imp_int(n, "block_size", 0);
