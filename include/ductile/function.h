@@ -72,9 +72,9 @@ typedef enum dt_input_kind_t {
   DT_INPUT_INTEGERS = 3,
   // A tensor whose elements the caller gives up (JAX's donate_argnums): after a call, also after
   // one that failed, their values are undefined, but for what a program that updates the argument
-  // (dt_update) leaves there where the call succeeds. So a result of as many bytes may be returned as a
-  // tensor that shares the argument's storage: where the argument is contiguous, over memory that
-  // Ductile owns (on a device: made by a session of the same stream), and apart from all other
+  // (dt_update) leaves there where the call succeeds. So a result of as many bytes may be returned
+  // as a tensor that shares the argument's storage: where the argument is contiguous, over memory
+  // that Ductile owns (on a device: made by a session of the same stream), and apart from all other
   // arguments and from constants. Else it is not, and nothing else changes. Not in graphs of
   // kernels (DT_CALL_REDUCE_OVERHEAD), and not where the caller gives the result's tensor.
   DT_INPUT_DONATED = 4
@@ -108,11 +108,12 @@ typedef struct dt_output_decl_t {
   uint32_t like_input;
   // The result may be returned as a view of an argument: without a copy, with strides, and with a
   // share of the argument's storage. It is one where the program makes it of the argument by views
-  // alone (dt_slice, dt_permute, dt_reshape, dt_expand, …; dt_bitcast), no order is asked
-  // for, the call neither updates the argument nor was it donated, and the argument is over memory
-  // that Ductile owns (on a device: made by a session of the same stream). Who then writes the one writes the other:
-  // compare dt_tensor_data with the argument's memory to know. Else, in graphs of kernels
-  // (DT_CALL_REDUCE_OVERHEAD), and where the caller gives the result's tensor, it is a copy.
+  // alone (dt_slice, dt_permute, dt_reshape, dt_expand, …; dt_bitcast), no order is asked for, the
+  // call neither updates the argument nor was it donated, and the argument is over memory that
+  // Ductile owns (on a device: made by a session of the same stream). Who then writes the one
+  // writes the other: compare dt_tensor_data with the argument's memory to know. Else, in graphs of
+  // kernels (DT_CALL_REDUCE_OVERHEAD), and where the caller gives the result's tensor, it is a
+  // copy.
   bool may_alias_input;
 } dt_output_decl_t;
 

@@ -54,8 +54,9 @@ typedef struct dt_call_options_t {
 // that is NULL receives a new tensor, owned by the caller. A tensor given in a place is written; it
 // must have the result's dtype and sizes, be contiguous, or without gaps in the order that the
 // function asks for (dt_output_decl_t), and overlap no input and no constant. A new result has
-// memory of its own, even if the program returns an input or a constant unchanged. The first call
-// with inputs that no variant covers traces and compiles. Concurrent callers wait for this one
+// memory of its own, even if the program returns an input or a constant unchanged, unless the
+// function's declarations allow it an argument's (DT_INPUT_DONATED, may_alias_input). The first
+// call with inputs that no variant covers traces and compiles. Concurrent callers wait for this one
 // compile (single-flight).
 //
 // In a session on a device the work is queued. Device memory that the caller lent must stay until

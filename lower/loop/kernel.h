@@ -112,11 +112,11 @@ typedef struct dt_inst_t {
   dt_scalar_t value;     // CONST
 } dt_inst_t;
 
-// Stores to an INPUT buffer (an argument that the call updates) that is not `taken` are made by the last kernels only,
-// which read no argument, check nothing and are fused with nothing: once the first of them has
-// begun the call cannot fail. Where the new value is the argument with some elements replaced, or
-// joined with others, they revise it: they write these elements alone, and of arguments read no
-// others.
+// Stores to an INPUT buffer (an argument that the call updates) that is not `taken` are made by the
+// last kernels only, which read no argument, check nothing and are fused with nothing: once the
+// first of them has begun the call cannot fail. Where the new value is the argument with some
+// elements replaced, or joined with others, they revise it: they write these elements alone, and of
+// arguments read no others.
 typedef struct dt_store_t {
   dt_buffer_id_t buffer;
   const dt_sym_t *index; // one a dim; over all iterations of all kernels no two are equal (but of
