@@ -45,6 +45,15 @@ static bool alike_schedules(const dt_host_program_t *p, uint32_t a, uint32_t b) 
   return alike;
 }
 
+// Both are left out where their result is there without them, or neither is.
+static bool alike_copies(const dt_program_t *program, const dt_kernel_t *x, const dt_kernel_t *y) {
+  dt_buffer_id_t from, to;
+  return dt__kernel_copies_result(program, x, &from, &to) ==
+             dt__kernel_copies_result(program, y, &from, &to) &&
+         dt__kernel_copies_whole(program, x, &from, &to) ==
+             dt__kernel_copies_whole(program, y, &from, &to);
+}
+
 // Equal code of equal symbols, over equal loops: what differs are buffers.
 static bool alike_kernels(const dt_host_program_t *p, uint32_t a, uint32_t b) {
   const dt_program_t *program = &p->m->program;
@@ -52,7 +61,8 @@ static bool alike_kernels(const dt_host_program_t *p, uint32_t a, uint32_t b) {
   const dt_kernel_params_t *of_x = &p->params[a], *of_y = &p->params[b];
   if (x->external || y->external || x->n_loops != y->n_loops || !x->gate.id != !y->gate.id ||
       of_x->n_buffers != of_y->n_buffers || of_x->n_symbols != of_y->n_symbols ||
-      dt__kernel_chain(program, a).end - a != dt__kernel_chain(program, b).end - b)
+      dt__kernel_chain(program, a).end - a != dt__kernel_chain(program, b).end - b ||
+      !alike_copies(program, x, y))
     return false;
   for (uint32_t i = 0; i < x->n_loops; i++)
     if (x->extents[i].id != y->extents[i].id)

@@ -461,6 +461,23 @@ PROGRAM(computed) {
   return NULL;
 }
 
+// A copy that a call leaves out stands by itself, also where another kernel is as it is but for its
+// buffers: that of the branches' operand.
+static dt_status_t branch(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  (void)closure;
+  out[0] = dt_transpose(t, in[0], 0, 1);
+  return NULL;
+}
+PROGRAM(copied_twice) {
+  (void)closure;
+  dt_value_t first,
+      low = dt_lt(t, dt_sum(t, in[AT], 1, (int32_t[]){0}, false), dt_scalar(t, DT_I64, 1e9));
+  dt_cond(t, low, branch, branch, NULL, 1, in, 1, &first);
+  dt_update(t, in[U], dt_transpose(t, dt_exp(t, first), 0, 1));
+  out[0] = dt_transpose(t, in[X], 0, 1);
+  return NULL;
+}
+
 // Element by element, whatever the strides.
 static uint32_t word_at(const dt_tensor_t *x, int64_t number) {
   const uint32_t *data = dt_tensor_data(x);
@@ -560,6 +577,7 @@ static void test_views(void **state) {
       {"diagonal", diagonal, false, false}, // cut to a square, then flattened
       {"repeated", repeated, c, c},
       {"as_bits", as_bits, c, c},
+      {"copied_twice", copied_twice, c, c},
       {"computed", computed, false, false}};
   fixture_t on = fixture_on(DT_CPU, 2);
   for (size_t k = 0; k < sizeof(rows) / sizeof(rows[0]); k++) {
@@ -625,7 +643,7 @@ static void test_view_of_updated(void **state) {
 
 // ---- Random sequences ---------------------------------------------------------------------------
 #define STEPS 4
-#define PROGRAMS 10
+#define PROGRAMS 6
 
 static dt_value_t random_value(dt_trace_t *t, rng_t *rng, const dt_value_t *in) {
   switch (rng_below(rng, 4)) {
