@@ -69,6 +69,45 @@ static void test_ptx_in_place(void **state) {
   call_at_all(options, DT_CALL_REDUCE_OVERHEAD);
 }
 
+// The argument itself, which is doubled where it lies, and read afterwards.
+static dt_status_t doubled(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  dt_op_call(t, "test.twice", 1, in, 0, NULL, 0, NULL);
+  out[0] = dt_add(t, in[0], dt_scalar(t, DT_F32, 1));
+  (void)closure;
+  return NULL;
+}
+
+static void test_ptx_updates_an_argument(void **state) {
+  static const dt_input_decl_t kinds[] = {
+      {.name = "x", .dtype = DT_F32, .rank = 1},
+      {.name = "x", .dtype = DT_F32, .rank = 1, .kind = DT_INPUT_DONATED}};
+  dt_op_options_t op = twice_op();
+  fixture_t f = fixture_on(DT_CUDA, 2);
+  (void)state;
+  f.rng = (rng_t){5};
+  op.updates[0] = 1;
+  op.in_place = true;
+  expect_ok(dt_op_register(f.runtime, &op));
+  for (int donated = 0; donated < 2; donated++) {
+    dt_function_options_t about = options_of(1, &kinds[donated]);
+    dt_function_t *function = function_of(&f, doubled, NULL, &about);
+    for (size_t k = 0; k < sizeof(lengths) / sizeof(lengths[0]); k++) {
+      dt_tensor_t *host = tensor_f32(&f.rng, 1, &lengths[k]), *x = tensor_upload(f.session, host);
+      dt_tensor_t *out = NULL;
+      expect_ok(dt_call(f.session, function, &x, 1, &out, 1, NULL));
+      dt_tensor_t *after = tensor_download(f.session, x), *back = tensor_download(f.session, out);
+      for (int64_t i = 0; i < lengths[k]; i++) {
+        float twice = 2 * ((const float *)dt_tensor_data(host))[i];
+        assert_true(((const float *)dt_tensor_data(after))[i] == twice);
+        assert_true(((const float *)dt_tensor_data(back))[i] == twice + 1);
+      }
+      RELEASE(host, x, out, after, back);
+    }
+    dt_function_release(function);
+  }
+  fixture_end(&f);
+}
+
 // ---- Passes -------------------------------------------------------------------------------------
 static dt_status_t look(dt_rewriter_t *r, void *closure) {
   assert_int_equal(dt_rewriter_device(r), DT_CUDA);
@@ -236,6 +275,7 @@ int main(void) {
       cmocka_unit_test(test_ptx_among_our_kernels),
       cmocka_unit_test(test_ptx_in_graphs),
       cmocka_unit_test(test_ptx_in_place),
+      cmocka_unit_test(test_ptx_updates_an_argument),
       cmocka_unit_test(test_a_decomposition_where_there_is_no_ptx),
       cmocka_unit_test(test_a_decomposition_by_elements),
       cmocka_unit_test(test_passes_know_their_device),
