@@ -115,6 +115,11 @@ int64_t gpu_rig_value(const gpu_rig_t *r, const int64_t *symbols, dt_sym_t e) {
 
 size_t gpu_rig_bytes(const gpu_rig_t *r, const int64_t *symbols, const dt_buffer_t *buffer) {
   int64_t last = 0;
+  if (buffer->layout) {
+    const dt_buffer_id_t id = {(uint32_t)(buffer - r->program->buffers.items) + 1};
+    return (size_t)gpu_rig_value(r, symbols, dt__buffer_count(r->program, id)) *
+           dt_dtype_size(buffer->dtype);
+  }
   for (uint32_t d = 0; d < buffer->rank; d++) {
     int64_t size = gpu_rig_value(r, symbols, buffer->sizes[d]);
     if (size == 0)
