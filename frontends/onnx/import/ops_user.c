@@ -95,6 +95,16 @@ static bool take_attrs(dt_imp_node_t *n, dt_op_attr_t *attrs, uint32_t *out_n) {
 }
 
 // ---- Calls ----------------------------------------------------------------------------------------
+// The input as a value: operators of a model give outputs, and no op updates the model's inputs.
+static dt_value_t value_of(dt_imp_node_t *n, uint32_t k) {
+  dt_value_t x = dt__imp_in(n, k);
+  dt_sym_t sizes[DT_MAX_RANK];
+  uint32_t rank = dt__imp_failed(n) || !x.id ? 0 : dt_value_rank(n->t, x);
+  for (uint32_t d = 0; d < rank; d++)
+    sizes[d] = dt_dim(n->t, x, (int32_t)d);
+  return dt__imp_failed(n) || !x.id ? x : dt_expand(n->t, x, rank, sizes);
+}
+
 void dt__imp_user_op(dt_imp_node_t *n) {
   name_t name = name_of(n->node);
   uint32_t n_in = dt__imp_n_in(n), n_out = dt__imp_n_out(n), n_attrs = 0;
@@ -110,7 +120,7 @@ void dt__imp_user_op(dt_imp_node_t *n) {
     return;
   }
   for (uint32_t k = 0; k < n_in; k++)
-    in[k] = dt__imp_in(n, k);
+    in[k] = value_of(n, k);
   if (dt__imp_failed(n) || !take_attrs(n, attrs, &n_attrs))
     return;
   dt_op_call(n->t, name.text, n_in, in, n_attrs, attrs, n_out, out);

@@ -60,12 +60,11 @@ static dt_status_t kernel(const dt_op_args_t *args, int64_t begin, int64_t end) 
   return dt_access_status(&x, &y, &z, NULL);
 }
 
+static const dt_op_options_t affine = {
+    .struct_size = sizeof affine, .name = "com.acme.Affine", .infer = infer, .kernel = kernel};
+
 static void register_affine(const fixture_t *fixture) {
-  expect_ok(
-      dt_op_register(fixture->runtime, &(dt_op_options_t){.struct_size = sizeof(dt_op_options_t),
-                                                          .name = "com.acme.Affine",
-                                                          .infer = infer,
-                                                          .kernel = kernel}));
+  expect_ok(dt_op_register(fixture->runtime, &affine));
 }
 
 static dt_status_t open_function(const fixture_t *fixture, const onnx_bytes_t *bytes,
@@ -115,6 +114,15 @@ static void test_attributes_and_outputs(void **state) {
   expect_answers(
       fixture, GRAPH(AFFINE("x", "' output 'z", REAL("alpha", "4") INTS("more", "7")), OUTPUT("z")),
       "", 1, 0, 7, 0);
+}
+
+// An op that updates arguments does not update a model's inputs: y is another tensor.
+static void test_inputs_stay(void **state) {
+  fixture_t *fixture = *state;
+  dt_op_options_t updating = affine;
+  updating.updates[0] = 1;
+  expect_ok(dt_op_register(fixture->runtime, &updating));
+  expect_answers(fixture, GRAPH(AFFINE("x", "y", REAL("alpha", "4")), OUTPUT("y")), "", 1, 4, 0, 0);
 }
 
 static void test_attributes_by_way_of_a_function(void **state) {
@@ -182,5 +190,6 @@ static int open_all(void **state) { return fixture_open(state, 1, 7); }
 
 #define OWN(name) TEST_WITH(name, open_all, fixture_close)
 
-RUN_TESTS(OWN(test_attributes_and_outputs), OWN(test_attributes_by_way_of_a_function),
-          OWN(test_an_op_that_is_not_there), OWN(test_nodes_that_do_not_fit))
+RUN_TESTS(OWN(test_attributes_and_outputs), OWN(test_inputs_stay),
+          OWN(test_attributes_by_way_of_a_function), OWN(test_an_op_that_is_not_there),
+          OWN(test_nodes_that_do_not_fit))
