@@ -232,6 +232,66 @@ static void test_programs(void **state) {
   }
 }
 
+// ---- Dtypes -------------------------------------------------------------------------------------
+// The largest of x[i, (j + k) mod width] over k, and their number below x[i, j]: views, look-ups
+// and folds of each dtype.
+typedef struct cast_t {
+  const reads_t *r;
+  dt_value_t x, i, j;
+} cast_t;
+
+static dt_value_t wrapped_term(dt_loop_t *l, dt_value_t k, void *closure) {
+  const cast_t *own = closure;
+  dt_trace_t *t = dt_loop_trace(l);
+  dt_value_t wide = dt_size_value(t, own->r->k);
+  return load2(l, own->x, own->i, dt_mod(t, dt_add(t, own->j, k), wide));
+}
+
+static dt_value_t below_term(dt_loop_t *l, dt_value_t k, void *closure) {
+  const cast_t *own = closure;
+  dt_trace_t *t = dt_loop_trace(l);
+  return dt_cast(t, dt_lt(t, load2(l, own->x, own->i, k), load2(l, own->x, own->i, own->j)),
+                 DT_I64);
+}
+
+static dt_value_t cast_element(dt_loop_t *l, void *closure) {
+  cast_t *own = closure;
+  dt_trace_t *t = dt_loop_trace(l);
+  own->i = dt_loop_index(l, 0);
+  own->j = dt_loop_index(l, 1);
+  dt_value_t most = dt_loop_reduce(l, DT_LOOP_MAX, own->r->k, wrapped_term, own);
+  dt_value_t below = dt_loop_reduce(l, DT_LOOP_SUM, own->r->k, below_term, own);
+  return dt_add(t, dt_cast(t, most, DT_F32), dt_cast(t, below, DT_F32));
+}
+
+static dt_dtype_t dtype_of_x;
+static dt_status_t of_dtype(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  reads_t r = reads_of(t, in);
+  (void)closure;
+  dt_value_t scaled = dt_mul(t, in[0], dt_scalar(t, DT_F32, 30));
+  cast_t own = {.r = &r, .x = dt_cast(t, scaled, dtype_of_x)};
+  out[0] = dt_loop(t, 2, (dt_sym_t[]){r.m, r.k}, cast_element, &own);
+  return NULL;
+}
+
+static void test_dtypes(void **state) {
+  fixture_t *f = *state;
+  static const dt_dtype_t dtypes[] = {DT_F16, DT_BF16, DT_F64, DT_I8, DT_I32, DT_I64};
+  for (size_t d = 0; d < sizeof(dtypes) / sizeof(dtypes[0]); d++) {
+    dtype_of_x = dtypes[d];
+    dt_function_t *compiled = make(f, of_dtype, false), *oracle = make(f, of_dtype, true);
+    dt_tensor_t *in[] = {tensor_f32(&f->rng, 2, SIZES(5, 9)), tensor_full(1, 2, SIZES(9, 1)),
+                         indices_of(&f->rng, 5, 5)},
+                *got = NULL, *want = NULL;
+    expect_ok(dt_call(f->session, compiled, in, 3, &got, 1, NULL));
+    expect_ok(dt_call(f->session, oracle, in, 3, &want, 1, NULL));
+    expect_close(got, want, 0, 0, dt_dtype_name(dtypes[d]));
+    RELEASE(in[0], in[1], in[2], got, want);
+    dt_function_release(compiled);
+    dt_function_release(oracle);
+  }
+}
+
 static void test_products_by_hand(void **state) {
   fixture_t *f = *state;
   dt_function_t *function = make(f, product, false);
@@ -435,6 +495,7 @@ static void test_refusals(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_programs, setup, fixture_close),
+      cmocka_unit_test_setup_teardown(test_dtypes, setup, fixture_close),
       cmocka_unit_test_setup_teardown(test_products_by_hand, setup, fixture_close),
       cmocka_unit_test_setup_teardown(test_indices_outside, setup, fixture_close),
       cmocka_unit_test_setup_teardown(test_ops_and_lowerings, setup, fixture_close),
