@@ -120,7 +120,7 @@ static const bad_t bad[] = {
      {{0}},
      DT_E_ARGUMENT,
      "alignment 24; expected a power of two up to 4096"},
-    {{.name = "x", .dtype = DT_F32, .kind = (dt_input_kind_t)4}, {{0}}, DT_E_ARGUMENT, "kind 4"},
+    {{.name = "x", .dtype = DT_F32, .kind = (dt_input_kind_t)5}, {{0}}, DT_E_ARGUMENT, "kind 5"},
 };
 
 static void test_bad_declarations(void **state) {
