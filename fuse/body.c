@@ -34,8 +34,7 @@ static uint32_t mapped(const dt_body_copy_t *copy, uint32_t inst) {
   return inst == DT_NO_INST ? DT_NO_INST : copy->map[inst];
 }
 
-// mask AND extra, either of which may be none.
-static dt_status_t and_masks(dt_body_copy_t *copy, uint32_t mask, uint32_t extra, uint32_t *out) {
+dt_status_t dt__body_and(dt_body_copy_t *copy, uint32_t mask, uint32_t extra, uint32_t *out) {
   if (mask == DT_NO_INST || extra == DT_NO_INST || mask == extra) {
     *out = mask == DT_NO_INST ? extra : mask;
     return NULL;
@@ -65,7 +64,7 @@ static dt_status_t copy_bind(dt_body_copy_t *copy, dt_inst_t *inst, uint32_t *ou
   dt_sym_t from = inst->sym;
   uint32_t symbol = 0;
   dt_range_t range = {0, DT_SIZE_LIMIT - 1};
-  DT_TRY(and_masks(copy, inst->mask, copy->mask, &inst->mask));
+  DT_TRY(dt__body_and(copy, inst->mask, copy->mask, &inst->mask));
   *out = find_bind(copy->into, inst);
   if (*out != DT_NO_INST)
     return dt__body_rename(copy, from, copy->into->insts.items[*out].sym);
@@ -86,8 +85,12 @@ static dt_status_t copy_inst(dt_body_copy_t *copy, const dt_inst_t *from, uint32
   switch (from->kind) {
   case DT_INST_ROW:
   case DT_INST_RUNNING:
+    inst.row += copy->row_base;
+    break;
   case DT_INST_PRIOR:
     inst.row += copy->row_base;
+    if (copy->prior_hook)
+      return copy->prior_hook(copy, &inst, copy->user, out);
     break;
   case DT_INST_BIND:
     inst.sym = from->sym;
@@ -97,7 +100,7 @@ static dt_status_t copy_inst(dt_body_copy_t *copy, const dt_inst_t *from, uint32
     inst.index = dt__body_exprs(copy, from->index, rank);
     if (!inst.index)
       return DT_NO_MEMORY();
-    DT_TRY(and_masks(copy, inst.mask, copy->mask, &inst.mask));
+    DT_TRY(dt__body_and(copy, inst.mask, copy->mask, &inst.mask));
     if (copy->hook) {
       DT_TRY(copy->hook(copy, &inst, copy->user, out));
       if (*out != DT_NO_INST)

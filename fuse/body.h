@@ -25,11 +25,15 @@ struct dt_body_copy {
   uint32_t mask;     // a BOOL instruction of `into` every load and bind gets, or DT_NO_INST
   uint32_t row_base; // added to row values
   dt_load_hook_t hook;
+  dt_load_hook_t prior_hook; // the same for PRIORs
   void *user;
   uint32_t *map; // out: new id of each instruction of `from`; in the program's arena
 };
 
 dt_status_t dt__body_copy(dt_body_copy_t *copy) DT_MUST_USE;
+// mask AND extra, instructions of `into` of which either may be none.
+dt_status_t dt__body_and(dt_body_copy_t *copy, uint32_t mask, uint32_t extra,
+                         uint32_t *out) DT_MUST_USE;
 // Adds symbol pair from → to; DT_E_LIMIT when full.
 dt_status_t dt__body_rename(dt_body_copy_t *copy, dt_sym_t from, dt_sym_t to) DT_MUST_USE;
 // `n` expressions with the copy's renames applied, in the arena; NULL without memory.

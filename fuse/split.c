@@ -2,8 +2,10 @@
 // Loop normalisation. Loops of extent 1 are removed. If indices split a loop i into i // c and i %
 // c, and c provably divides its extent, it becomes two loops. Dims that were merged (a transpose,
 // then a reshape) are plain loops afterwards, which vectors and other kernels' loops can match.
+// Then scans are taken apart: while a tuple is whole, of which later passes drop what nobody reads.
 #include "fuse/body.h"
 #include "fuse/fuse.h"
+#include "fuse/split_scan.h"
 #include "runtime/base/status.h"
 
 #include <string.h>
@@ -198,5 +200,5 @@ dt_status_t dt__fuse_split(dt_program_t *program, const dt_target_t *target) {
       DT_TRY(normalise(program, &inner, dt__stage_in_order(stage), NULL));
     }
   }
-  return NULL;
+  return dt__split_scans(program, target);
 }
