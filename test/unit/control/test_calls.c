@@ -4,6 +4,8 @@
 // that device.
 #include "test/support/subjects.h"
 
+#include "ductile/ir.h"
+#include "ductile/pass.h"
 #include "test/unit/control/programs.h"
 
 #include <stdio.h>
@@ -275,6 +277,53 @@ static void every_case(void **state) {
   close_place(&place);
 }
 
+// A body that calls share is one in text, when that is replayed, and to passes of users.
+static dt_status_t count_bodies(dt_rewriter_t *rewriter, void *closure) {
+  *(int *)closure += dt_rewriter_depth(rewriter) > 0;
+  return NULL;
+}
+
+static void calls_from_text(void **state) {
+  static const char text[] = "graph (s0: [0, 1000]) {\n"
+                             "  %1 = input \"x\" f32[s0] strides [1] contiguous\n"
+                             "  %2 = call %1 body {\n"
+                             "    %1 = input \"\" f32[s0] strides [1] contiguous\n"
+                             "    %2 = add %1, %1 : f32[s0]\n"
+                             "    return %2\n"
+                             "  } : bool[]\n"
+                             "  %3 = result %2 {index = 0} : f32[s0]\n"
+                             "  %4 = call %3 again %2 : bool[]\n"
+                             "  %5 = result %4 {index = 0} : f32[s0]\n"
+                             "  %6 = call %5 again %4 : bool[]\n"
+                             "  %7 = result %6 {index = 0} : f32[s0]\n"
+                             "  return %7\n"
+                             "}\n";
+  (void)state;
+  fixture_t fixture = fixture_on(DT_CPU, 2);
+  dt_function_options_t options = {
+      .struct_size = sizeof(options), .name = "calls", .answer = compiled_answer()};
+  const dt_pass_options_t pass = {.struct_size = sizeof(pass), .name = "count"};
+  dt_function_t *f = NULL;
+  dt_tensor_t *out = NULL;
+  int bodies = 0;
+  expect_ok(dt_runtime_add_pass(fixture.runtime, DT_POINT_TRACED, count_bodies, &bodies, &pass));
+  expect_ok(
+      dt_function_create_from_ir(fixture.runtime, text, strlen(text), "calls.dtt", &options, &f));
+  for (int64_t n = 0; n < 4; n++) {
+    dt_tensor_t *x = tensor_full(1.5f, 1, &n);
+    expect_ok(dt_call(fixture.session, f, &x, 1, &out, 1, NULL));
+    assert_int_equal(dt_tensor_count(out), n);
+    for (int64_t k = 0; k < n; k++)
+      assert_float_equal(((float *)dt_tensor_data(out))[k], 12, 0);
+    dt_tensor_release(out);
+    dt_tensor_release(x);
+    out = NULL;
+  }
+  assert_int_equal(bodies, 1);
+  dt_function_release(f);
+  fixture_end(&fixture);
+}
+
 static void at_random(void **state) {
   (void)state;
   const char *seeds = getenv("CONTROL_SEEDS"); // how many; the long form
@@ -303,7 +352,8 @@ int main(void) {
 #define PROGRAM(name) TEST(name),
   const struct CMUnitTest tests[] = {
       PROGRAMS TEST(checks_in_bodies), TEST(a_failed_check_ends_its_loop),
-      TEST(readbacks_are_counted), TEST(every_case), TEST(at_random)};
+      TEST(readbacks_are_counted),     TEST(every_case),
+      TEST(calls_from_text),           TEST(at_random)};
 #undef PROGRAM
   if (getenv("CONTROL_ONLY")) // some of them, by name
     cmocka_set_test_filter(getenv("CONTROL_ONLY"));
