@@ -75,8 +75,9 @@ static uint64_t fold_bytes(uint64_t sum, const unsigned char *at, size_t n) {
   return sum;
 }
 
-// What all cases answer, by a runtime of `threads` threads; 0: as the environment says.
-static uint64_t answers(uint32_t threads) {
+// What all cases answer, by a runtime of `threads` threads; 0: as the environment says. Each is
+// called `again` more times.
+static uint64_t answers(uint32_t threads, int again) {
   dt_runtime_options_t options = {.struct_size = sizeof(options), .threads = threads};
   dt_runtime_t *runtime = NULL;
   dt_session_t *session = NULL;
@@ -90,7 +91,7 @@ static uint64_t answers(uint32_t threads) {
     const bits_case_t *c = &bits_cases[k / 2];
     dt_function_t *function = make(runtime, c->subject, k % 2, &mlp);
     dt_tensor_t *in = tensor_f32(&rng, c->rank, c->sizes), *out = call(session, function, in);
-    for (int again = 0; again < 5; again++) {
+    for (int repeat = 0; repeat < again; repeat++) {
       dt_tensor_t *other = call(session, function, in);
       expect_same_bits(other, out, c->subject->name);
       dt_tensor_release(other);
@@ -107,10 +108,10 @@ static uint64_t answers(uint32_t threads) {
 
 static void test_threads(void **state) {
   (void)state;
-  uint64_t one = answers(1);
+  uint64_t one = answers(1, 5);
   static const uint32_t threads[] = {3, 16};
   for (size_t k = 0; k < sizeof(threads) / sizeof(threads[0]); k++)
-    assert_int_equal(answers(threads[k]), one);
+    assert_int_equal(answers(threads[k], 5), one);
 }
 
 // What a process of its own, with `setting` in its environment, prints.
@@ -126,7 +127,7 @@ static uint64_t answers_of_process(const char *setting) {
 
 static void test_processes(void **state) {
   (void)state;
-  uint64_t here = answers(0);
+  uint64_t here = answers(0, 1);
   assert_int_equal(answers_of_process(""), here);
   assert_int_equal(answers_of_process("DUCTILE_THREADS=5 DUCTILE_COMPILE_THREADS=3 "
                                       "DUCTILE_VERIFY=1 MALLOC_PERTURB_=165"),
@@ -188,7 +189,7 @@ static int setup(void **state) { return fixture_open(state, 2, 73); }
 int main(int argc, char **argv) {
   program_path = argv[0];
   if (argc > 1 && strcmp(argv[1], "--print") == 0) {
-    printf("%llx\n", (unsigned long long)answers(0));
+    printf("%llx\n", (unsigned long long)answers(0, 1));
     return 0;
   }
   worker_path = argc > 1 ? argv[1] : NULL;
