@@ -109,6 +109,22 @@ static v_t make_while(dt_trace_t *t, in_t x, dt_dtype_t dtype) {
   return state[1];
 }
 
+// The same body three times: the rows go to and fro where x[1] says so.
+static dt_status_t flip_some(dt_trace_t *t, in_t x, v_t *out, void *closure) {
+  (void)closure;
+  v_t flipped = dt_slice(t, x[0], 0, dt_sym_sub(t, dt_dim(t, x[0], 0), dt_sym_const(t, 1)),
+                         dt_dim(t, x[0], 0), -1);
+  out[0] = dt_where(t, x[1], flipped, x[0]);
+  return NULL;
+}
+static v_t make_call(dt_trace_t *t, in_t x, dt_dtype_t dtype) {
+  v_t in[2] = {x[0], x[1]};
+  (void)dtype;
+  for (int k = 0; k < 3; k++)
+    dt_subgraph(t, flip_some, NULL, 2, in, 1, 0, in);
+  return in[0];
+}
+
 // ---- Places that data tells -----------------------------------------------------------------------
 // Between a third and two thirds of the columns, by what data says of them.
 static v_t make_slice_data(dt_trace_t *t, in_t x, dt_dtype_t dtype) {
@@ -176,6 +192,7 @@ const case_t data_cases[] = {
     {"data", "result", "of a branch", T_ALL, 2, {ANY(2, MN), BOOLS(2, MN)}, false, make_cond},
     {"data", "switch", "", T_ALL, 2, {ANY(2, MN), BOOLS(2, MN)}, false, make_switch},
     {"data", "while", "", T_ALL, 2, {ANY(2, MN), BOOLS(2, MN)}, false, make_while},
+    {"data", "call", "", T_ALL, 2, {ANY(2, MN), BOOLS(2, MN)}, false, make_call},
     {"data",
      "masked_select",
      "summed",
