@@ -422,8 +422,8 @@ static void check_teams(const dt_program_t *program, const dt_target_t *target) 
 // ---- Answers --------------------------------------------------------------------------------------
 enum { N_SHAPES = sizeof(shapes) / sizeof(shapes[0]), MOST_TEXTS = 128 };
 
-// Of one program, for all targets: what it gives before the first pass, and the texts that have been
-// interpreted and gave the same. The text is all of a program, so none is interpreted twice.
+// Of one program, for all targets: what it gives before the first pass, and the texts that have
+// been interpreted and gave the same. The text is all of a program, so none is interpreted twice.
 typedef struct known_t {
   float *expected[N_SHAPES];
   int64_t counts[N_SHAPES];
