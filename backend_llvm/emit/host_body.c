@@ -116,8 +116,8 @@ static LLVMTypeRef type_of(const dt_emit_t *m, LLVMTypeRef result, bool table) {
   return LLVMFunctionType(result, params, table ? 2 : 1, 0);
 }
 
-static dt_status_t open(dt_host_t *h, const dt_host_program_t *p, const char *name,
-                        LLVMTypeRef result, bool table, bool symbols, uint32_t readbacks) {
+static dt_status_t begin(dt_host_t *h, const dt_host_program_t *p, const char *name,
+                         LLVMTypeRef result, bool table, bool symbols, uint32_t readbacks) {
   dt_emit_t *m = p->m;
   *h = (dt_host_t){.of = p};
   DT_TRY(dt__body_init(&h->k, m, NULL, NULL));
@@ -141,12 +141,12 @@ static dt_status_t open(dt_host_t *h, const dt_host_program_t *p, const char *na
 
 dt_status_t dt__host_open(dt_host_t *h, const dt_host_program_t *p, const char *name,
                           LLVMTypeRef result, bool symbols, uint32_t readbacks) {
-  return open(h, p, name, result, false, symbols, readbacks);
+  return begin(h, p, name, result, false, symbols, readbacks);
 }
 
 dt_status_t dt__host_open_repeat(dt_host_t *h, const dt_host_program_t *p, const char *name,
                                  bool symbols, uint32_t readbacks) {
-  return open(h, p, name, p->m->t_void, true, symbols, readbacks);
+  return begin(h, p, name, p->m->t_void, true, symbols, readbacks);
 }
 
 static LLVMValueRef call_named(dt_host_t *h, const char *name, LLVMTypeRef result, bool table) {
