@@ -27,7 +27,7 @@ BEGIN {
   split("size_value size nonzero_sum nonzero masked_sum masked_select", pair, " ")
   for (i = 1; i in pair; i += 2) { stands_for[pair[i]] = pair[i + 1]; instruction[pair[i + 1]] = pair[i] }
   # Instructions that do more than their op, or are none: what they do is arithmetic.
-  split("masked_sum N branch N", pair, " ")
+  split("masked_sum N branch N call_pair N", pair, " ")
   for (i = 1; i in pair; i += 2) own_domain[pair[i]] = pair[i + 1]
   # Ops that random programs have through others.
   split("reshape flatten window conv overlap_add conv_transpose result cond external call_flip", pair, " ")

@@ -13,7 +13,7 @@ cp -r include lower guards fuse symshape "$copy"
 cp -r runtime/base runtime/trace runtime/compile runtime/tensor "$copy/runtime"
 cp -r backend_llvm/emit "$copy/backend_llvm"
 cp -r backend_cuda/emit "$copy/backend_cuda"
-cp -r test/lint test/conform "$copy/test"
+cp -r test/lint test/conform test/support "$copy/test"
 
 silent=0
 tried=0

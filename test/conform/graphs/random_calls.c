@@ -138,11 +138,12 @@ typedef struct call_t {
   one_fn_t one;
 } call_t;
 
+#define INSTRUCTION(name) RG_##name
 static const call_t calls[] = {
-    {"rg.flip", RG_call_flip, 1, 1, write_flip, flip_one},
-    {"rg.halves", RG_call_halves, 1, 2, write_halves, halves_one},
-    {"rg.where", RG_call_where, 3, 1, write_where, where_one},
-    {"rg.pair", RG_call_pair, 2, 2, write_pair, pair_one},
+    {"rg.flip", INSTRUCTION(call_flip), 1, 1, write_flip, flip_one},
+    {"rg.halves", INSTRUCTION(call_halves), 1, 2, write_halves, halves_one},
+    {"rg.where", INSTRUCTION(call_where), 3, 1, write_where, where_one},
+    {"rg.pair", INSTRUCTION(call_pair), 2, 2, write_pair, pair_one},
 };
 enum { CALLS = sizeof(calls) / sizeof(calls[0]) };
 

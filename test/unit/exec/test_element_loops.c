@@ -323,7 +323,9 @@ static void test_indices_outside(void **state) {
                   *out = NULL;
       dt_status_t status = dt_call(f->session, function, in, 3, &out, 1, NULL);
       if (k < 4)
-        expect_told(status, DT_E_RANGE, evaluator ? "gather: index" : "test_element_loops.c");
+        expect_told(status, DT_E_RANGE,
+                    evaluator || compiled_answer() == DT_ANSWER_EVALUATOR ? "gather: index"
+                                                                          : "test_element_loops.c");
       else
         expect_ok(status);
       RELEASE(in[0], in[1], in[2], out);

@@ -136,7 +136,8 @@ static void test_what_can_be_built_can_be_read(void **state) {
   dt_tensor_t *x = tensor_f32(&f->rng, 1, SIZES(3)), *out = NULL, *other = NULL;
   expect_ok(dt_call(f->session, function, &x, 1, &out, 1, NULL));
   expect_ok(dt_function_graph(function, &x, 1, &ir));
-  dt_function_options_t options = {.struct_size = sizeof(options), .name = "text"};
+  dt_function_options_t options = {
+      .struct_size = sizeof(options), .name = "text", .answer = compiled_answer()};
   expect_ok(dt_function_create_from_ir(f->runtime, ir, strlen(ir), "text.dtt", &options, &again));
   seen_last.n = 0;
   expect_ok(dt_call(f->session, again, &x, 1, &other, 1, NULL));
@@ -366,7 +367,8 @@ static void test_calls_that_share_numbers(void **state) {
   assert_int_equal(numbers_read, 2); // nodes read them: one of each attribute
   // The same from its text, at which another bound holds by now: what it says is not taken for it.
   expect_ok(dt_function_graph(function, &x, 1, &ir));
-  dt_function_options_t options = {.struct_size = sizeof(options), .name = "text"};
+  dt_function_options_t options = {
+      .struct_size = sizeof(options), .name = "text", .answer = compiled_answer()};
   expect_ok(dt_function_create_from_ir(f->runtime, ir, strlen(ir), "text.dtt", &options, &again));
   most = 10;
   expect_ok(dt_call(f->session, again, &x, 1, &other, 1, NULL));

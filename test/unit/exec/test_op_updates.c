@@ -179,7 +179,8 @@ static void test_a_text_updates_the_same(void **state) {
   expect_ok(dt_call(f->session, function, in, 3, &out, 1, NULL));
   expect_ok(dt_function_graph(function, in, 3, &ir));
   RELEASE(in[0], in[1], in[2], out);
-  dt_function_options_t options = {.struct_size = sizeof(options), .name = "text"};
+  dt_function_options_t options = {
+      .struct_size = sizeof(options), .name = "text", .answer = compiled_answer()};
   expect_ok(dt_function_create_from_ir(f->runtime, ir, strlen(ir), "text.dtt", &options, &again));
   expect_ok(call(f, again, 5, 2, 2, &cache, &out));
   const float *x = dt_tensor_data(cache);
