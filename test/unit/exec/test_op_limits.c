@@ -376,7 +376,8 @@ static void test_calls_that_share_numbers(void **state) {
   RELEASE(x, out, other);
   x = tensor_full(2, 1, SIZES(11));
   other = NULL;
-  expect_told(dt_call(f->session, again, &x, 1, &other, 1, NULL), DT_E_SHAPE, "the data says 11");
+  expect_told(dt_call(f->session, again, &x, 1, &other, 1, NULL), DT_E_SHAPE,
+              compiled_answer() == DT_ANSWER_COMPILED ? "the data says 11" : "u1 <= 10");
   expect_told(dt_call(f->session, function, &x, 1, &other, 1, NULL), DT_E_RANGE, "11");
   RELEASE(x);
   dt_text_free(ir);
