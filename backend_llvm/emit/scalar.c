@@ -43,7 +43,13 @@ static LLVMValueRef op_abs(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *a) {
     return dt__emit_intrinsic1(m, "llvm.fabs", a[0]);
   if (!is_signed(dtype))
     return a[0];
-  return pick(m, less(m, dtype, a[0], zero_like(a[0])), LLVMBuildNeg(m->b, a[0], ""), a[0]);
+  LLVMValueRef negative = less(m, dtype, a[0], zero_like(a[0]));
+  if (!m->device)
+    return pick(m, negative, LLVMBuildNeg(m->b, a[0], ""), a[0]);
+  // x - 2 min(x, 0). Of PTX's abs, ptxas takes it that no result is negative, and drops the abs of a
+  // float made of it; the least integer is its own abs here.
+  LLVMValueRef below = pick(m, negative, a[0], zero_like(a[0]));
+  return LLVMBuildSub(m->b, a[0], LLVMBuildAdd(m->b, below, below, ""), "");
 }
 
 static LLVMValueRef op_sign(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *a) {
