@@ -83,6 +83,8 @@ static dt_status_t find_uses(const dt_program_t *program, uses_t *out) {
     note_kernel(program, out, k);
   for (uint32_t i = 0; i < program->regions.len; i++)
     out->decides[program->regions.items[i].predicate.id - 1] = true;
+  for (uint32_t i = 0; i < program->readbacks.len; i++)
+    out->decides[program->readbacks.items[i].buffer.id - 1] = true;
   return NULL;
 }
 
@@ -95,12 +97,8 @@ static dt_sym_t bytes_of(const dt_program_t *program, const dt_buffer_t *buffer)
 }
 
 static bool same_sizes(const dt_buffer_t *a, const dt_buffer_t *b) {
-  if (a->rank != b->rank || dt_dtype_size(a->dtype) != dt_dtype_size(b->dtype))
-    return false;
-  for (uint32_t d = 0; d < a->rank; d++)
-    if (a->sizes[d].id != b->sizes[d].id)
-      return false;
-  return true;
+  return a->rank == b->rank && dt_dtype_size(a->dtype) == dt_dtype_size(b->dtype) &&
+         dt__syms_same(a->rank, a->sizes, b->sizes);
 }
 
 // Kernel k reads elements of `from` only before it stores them to `to`.
@@ -178,7 +176,7 @@ static bool touches(const dt_kernel_t *kernel, dt_buffer_id_t id) {
 // one that reads the temporary. All who touch the temporary run once, and in order.
 static bool is_alone(const dt_program_t *program, const uses_t *uses, uint32_t copy,
                      dt_buffer_id_t from, dt_buffer_id_t to) {
-  if (dt__buffer_is_readback(program, from.id) || uses->decides[from.id - 1])
+  if (uses->decides[from.id - 1])
     return false;
   for (uint32_t k = 0; k < program->kernels.len; k++) {
     const dt_kernel_t *kernel = &program->kernels.items[k];

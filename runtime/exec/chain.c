@@ -105,8 +105,10 @@ static dt_status_t take_link(dt_chain_t *chain, uint32_t k, const dt_chain_link_
   DT_TRY(check_link(chain, given));
   const char *name = given->name ? given->name : given->function ? given->function->name : NULL;
   *link = (link_t){.name = name ? dt__arena_strdup(&chain->arena, name) : NULL,
+                   .function = given->function,
                    .fn = given->fn,
                    .closure = given->closure,
+                   .closure_free = given->closure_free,
                    .n_inputs = given->n_inputs,
                    .n_outputs = given->function ? given->function->n_outputs : given->n_outputs,
                    .first_output = chain->n_values,
@@ -152,17 +154,10 @@ static dt_status_t take_links(dt_chain_t *chain, const dt_chain_options_t *optio
 }
 
 // References, once nothing can fail.
-static void take_references(dt_chain_t *chain, const dt_chain_options_t *options) {
+static void take_references(dt_chain_t *chain) {
   dt_runtime_retain(chain->runtime);
-  for (uint32_t k = 0; k < chain->n_links; k++) {
-    dt_chain_link_t given;
-    dt_status_t status =
-        DT_ELEMENT_TAKE(dt_chain_link_t, &given, options->links, options->link_size, k);
-    dt_status_free(status); // it was taken before
-    chain->links[k].function = given.function;
-    chain->links[k].closure_free = given.closure_free;
-    dt_function_retain(given.function);
-  }
+  for (uint32_t k = 0; k < chain->n_links; k++)
+    dt_function_retain(chain->links[k].function);
 }
 
 static dt_status_t create(dt_runtime_t *runtime, const dt_chain_options_t *options,
@@ -192,7 +187,7 @@ static dt_status_t create(dt_runtime_t *runtime, const dt_chain_options_t *optio
     dt__free(chain);
     return status;
   }
-  take_references(chain, &own);
+  take_references(chain);
   *out = chain;
   return NULL;
 }
