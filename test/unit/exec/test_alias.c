@@ -296,6 +296,45 @@ static void test_donated(void **state) {
   fixture_end(&on);
 }
 
+// Numbers that sizes are made of are read of the argument as it was given: the second one is read
+// when kernels have run.
+PROGRAM(sized_by_it) {
+  (void)closure;
+  dt_sym_t n = dt_item(t, in[1]);
+  dt_value_t filled = dt_iota(t, DT_I64, 1, &n, 0);
+  dt_sym_t first = dt_item(t, dt_sum(t, filled, 1, (int32_t[]){0}, false)), m = dt_item(t, in[0]);
+  (void)first;
+  out[0] = dt_add(t, in[0], dt_sum(t, filled, 1, (int32_t[]){0}, true));
+  out[1] = dt_iota(t, DT_I64, 1, &m, 0);
+  out[2] = dt_iota(t, DT_I64, 1, &first, 0);
+  return NULL;
+}
+static void test_numbers_of_donated(void **state) {
+  (void)state;
+  fixture_t on = fixture_on(DT_CPU, 2);
+  static const dt_dim_decl_t one = {.is_static = true, .value = 1};
+  const dt_input_decl_t inputs[] = {
+      {.name = "x", .dtype = DT_I64, .rank = 1, .dims = &one, .kind = DT_INPUT_DONATED},
+      {.name = "n", .dtype = DT_I64}};
+  dt_function_options_t options = options_of(2, inputs);
+  options.n_outputs = 3;
+  dt_function_t *function = function_of(&on, sized_by_it, NULL, &options);
+  for (int64_t size = 0; size < 4; size++) {
+    const int64_t n = 3;
+    dt_tensor_t *in[2] = {NULL, tensor_i64(0, NULL, &n)}, *out[3] = {NULL};
+    expect_ok(dt_tensor_create_empty(DT_I64, 1, SIZES(1), &in[0]));
+    *(int64_t *)dt_tensor_data(in[0]) = size;
+    expect_ok(dt_call(on.session, function, in, 2, out, 3, NULL));
+    assert_int_equal(*(int64_t *)dt_tensor_data(out[0]), size + 3);
+    assert_int_equal(dt_tensor_sizes(out[1])[0], size);
+    assert_int_equal(dt_tensor_sizes(out[2])[0], 3);
+    release_tensors(in, 2);
+    release_tensors(out, 3);
+  }
+  dt_function_release(function);
+  fixture_end(&on);
+}
+
 // A new value of a donated argument is made in its memory: the call may take little more than that
 // of its result.
 PROGRAM(in_place) {
@@ -720,5 +759,6 @@ static void test_random(void **state) {
   fixture_end(&on);
 }
 
-RUN_TESTS(TEST(test_builders), TEST(test_donated), TEST(test_in_place), TEST(test_donated_cuda),
-          TEST(test_views), TEST(test_views_cuda), TEST(test_view_of_updated), TEST(test_random))
+RUN_TESTS(TEST(test_builders), TEST(test_donated), TEST(test_numbers_of_donated),
+          TEST(test_in_place), TEST(test_donated_cuda), TEST(test_views), TEST(test_views_cuda),
+          TEST(test_view_of_updated), TEST(test_random))
