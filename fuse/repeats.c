@@ -28,12 +28,8 @@ static bool alike_buffers(const match_t *m, uint32_t a, uint32_t b) {
   const dt_buffer_t *x = &m->program->buffers.items[a - 1], *y = &m->program->buffers.items[b - 1];
   if (a == b)
     return true;
-  bool alike = x->kind == y->kind && x->dtype == y->dtype && x->rank == y->rank &&
-               x->row.id == y->row.id && dt__layouts_same(x, y) &&
-               m->shared[a - 1] == m->shared[b - 1] && x->kind != DT_BUFFER_STATE;
-  for (uint32_t d = 0; alike && d < x->rank; d++)
-    alike = x->sizes[d].id == y->sizes[d].id && x->strides[d].id == y->strides[d].id;
-  return alike && !is_read_back(m->program, a) && !is_read_back(m->program, b);
+  return dt__buffers_alike(x, y) && m->shared[a - 1] == m->shared[b - 1] &&
+         x->kind != DT_BUFFER_STATE && !is_read_back(m->program, a) && !is_read_back(m->program, b);
 }
 
 static bool same_buffer(match_t *m, uint32_t a, uint32_t b) {

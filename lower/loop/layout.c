@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where an index of a buffer lies in its memory. This file alone knows: strides, offsets and sizes
-// of memory come from here, for fusion, code and interpreter alike.
+// of memory come from here, for fusion and code; the interpreter computes places by itself.
 //
 // Each dim d has before[d] + size + behind[d] places. Those of the blocked dim are counted in
 // blocks, of which the last may be in part beyond the places. Dims lie one inside of another in
@@ -106,6 +106,13 @@ bool dt__layouts_same(const dt_buffer_t *a, const dt_buffer_t *b) {
          memcmp(x->before, y->before, a->rank * sizeof(*x->before)) == 0 &&
          memcmp(x->behind, y->behind, a->rank * sizeof(*x->behind)) == 0 && x->block == y->block &&
          (x->block == 0 || x->blocked == y->blocked);
+}
+
+bool dt__buffers_alike(const dt_buffer_t *a, const dt_buffer_t *b) {
+  return a->kind == b->kind && a->dtype == b->dtype && a->rank == b->rank &&
+         a->row.id == b->row.id && a->donated == b->donated && a->taken == b->taken &&
+         dt__layouts_same(a, b) && dt__syms_same(a->rank, a->sizes, b->sizes) &&
+         dt__syms_same(a->rank, a->strides, b->strides);
 }
 
 dt_status_t dt__layout_of_order(dt_arena_t *arena, const uint8_t *order, uint32_t rank,

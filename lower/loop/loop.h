@@ -272,6 +272,8 @@ bool dt__layout_is_order(const dt_buffer_layout_t *layout, uint32_t rank);
 bool dt__layout_is_row_major(const dt_buffer_layout_t *layout, uint32_t rank);
 // Equal indices of two buffers of equal sizes have equal offsets.
 bool dt__layouts_same(const dt_buffer_t *a, const dt_buffer_t *b);
+// One may stand in the other's place in equal kernels.
+bool dt__buffers_alike(const dt_buffer_t *a, const dt_buffer_t *b);
 // A layout with this order and nothing else, or NULL for the row-major one.
 dt_status_t dt__layout_of_order(dt_arena_t *arena, const uint8_t *order, uint32_t rank,
                                 const dt_buffer_layout_t **out) DT_MUST_USE;

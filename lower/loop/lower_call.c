@@ -30,12 +30,7 @@ typedef struct mapping_t {
 } mapping_t;
 
 static bool is_alike_buffer(const dt_buffer_t *a, const dt_buffer_t *b) {
-  bool alike = a->kind == b->kind && a->dtype == b->dtype && a->rank == b->rank &&
-               a->row.id == b->row.id && dt__layouts_same(a, b) &&
-               (a->kind != DT_BUFFER_STATE || a->index == b->index);
-  for (uint32_t d = 0; alike && d < a->rank; d++)
-    alike = a->sizes[d].id == b->sizes[d].id && a->strides[d].id == b->strides[d].id;
-  return alike;
+  return dt__buffers_alike(a, b) && (a->kind != DT_BUFFER_STATE || a->index == b->index);
 }
 
 static bool join(const dt_program_t *program, const mapping_t *map, dt_buffer_id_t a,

@@ -45,7 +45,8 @@ static size_t offset_of(const dt_tensor_t *input, int64_t elements) {
 // ---- Donated arguments ----------------------------------------------------------------------------
 
 static bool may_take(const dt_call_t *call, const dt_variant_t *variant, uint32_t index) {
-  if (!call->inputs[index]->contiguous || !call->inputs[index]->count || !may_share(call, index) ||
+  if (call->function->inputs[index].kind != DT_INPUT_DONATED || !call->inputs[index]->contiguous ||
+      !call->inputs[index]->count || !may_share(call, index) ||
       meets_constants(call, variant, index))
     return false;
   for (uint32_t i = 0; i < call->function->n_inputs; i++)

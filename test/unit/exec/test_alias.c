@@ -4,6 +4,7 @@
 // refused by name. Donated arguments and results that may be views: what they share, and when.
 #include "test/support/fixture.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -292,6 +293,60 @@ static void test_donated(void **state) {
         check_donation(&on, &rows[k], compiled, evaluated, how);
     dt_function_release(compiled);
     dt_function_release(evaluated);
+  }
+  fixture_end(&on);
+}
+
+// One call's operand is donated, that of another call of the same body is not: it keeps its values
+// and its memory.
+PROGRAM(layer_of_both) {
+  (void)closure;
+  out[0] = dt_exp(t, in[0]);
+  return NULL;
+}
+PROGRAM(called_twice) {
+  (void)closure;
+  for (int k = 0; k < 2; k++) {
+    dt_value_t given[] = {in[k]};
+    dt_subgraph(t, layer_of_both, NULL, 1, given, 1, 0, &out[k]);
+  }
+  return NULL;
+}
+static void test_calls_of_a_body(void **state) {
+  (void)state;
+  fixture_t on = fixture_on(DT_CPU, 2);
+  static const dt_dim_decl_t sizes[] = {{.name = "rows"}, {.name = "width"}};
+  for (int donated = 0; donated < 3; donated++) {
+    dt_input_decl_t inputs[] = {{.name = "a", .dtype = DT_F32, .rank = 2, .dims = sizes},
+                                {.name = "b", .dtype = DT_F32, .rank = 2, .dims = sizes}};
+    if (donated < 2)
+      inputs[donated].kind = DT_INPUT_DONATED;
+    dt_function_options_t options = options_of(2, inputs);
+    options.n_outputs = 2;
+    dt_function_t *function = function_of(&on, called_twice, NULL, &options);
+    dt_tensor_t *in[2] = {NULL}, *out[2] = {NULL};
+    const void *memory[2];
+    for (int k = 0; k < 2; k++) {
+      dt_tensor_t *made = tensor_f32(&on.rng, 2, SIZES(4, 5));
+      in[k] = owned_like(made);
+      memory[k] = dt_tensor_data(in[k]);
+      dt_tensor_release(made);
+    }
+    dt_tensor_t *before[2] = {owned_like(in[0]), owned_like(in[1])};
+    expect_ok(dt_call(on.session, function, in, 2, out, 2, NULL));
+    for (int k = 0; k < 2; k++) {
+      if (k != donated) {
+        assert_ptr_not_equal(dt_tensor_data(out[k]), memory[k]);
+        expect_close(in[k], before[k], 0, 0, "an argument that was not donated");
+      }
+      for (int64_t i = 0; i < 20; i++)
+        assert_true(fabs((double)((const float *)dt_tensor_data(out[k]))[i] -
+                         exp((double)((const float *)dt_tensor_data(before[k]))[i])) < 1e-4);
+    }
+    release_tensors(in, 2);
+    release_tensors(out, 2);
+    release_tensors(before, 2);
+    dt_function_release(function);
   }
   fixture_end(&on);
 }
@@ -760,5 +815,5 @@ static void test_random(void **state) {
 }
 
 RUN_TESTS(TEST(test_builders), TEST(test_donated), TEST(test_numbers_of_donated),
-          TEST(test_in_place), TEST(test_donated_cuda), TEST(test_views), TEST(test_views_cuda),
-          TEST(test_view_of_updated), TEST(test_random))
+          TEST(test_calls_of_a_body), TEST(test_in_place), TEST(test_donated_cuda),
+          TEST(test_views), TEST(test_views_cuda), TEST(test_view_of_updated), TEST(test_random))
