@@ -24,6 +24,19 @@ bool dt__sym_known_eq(dt_symenv_t *env, dt_sym_t a, dt_sym_t b) {
                                                             dt__sym_simplify(env, b)));
 }
 
+dt_sym_t dt__sym_try(dt_symenv_t *env, dt_sym_t (*op)(dt_symenv_t *, dt_sym_t, dt_sym_t),
+                     dt_sym_t a, dt_sym_t b) {
+  env->quiet++;
+  dt_sym_t made = a.id && b.id ? op(env, a, b) : DT_SYM_NONE_ID;
+  env->quiet--;
+  return made;
+}
+
+bool dt__sym_known_le(dt_symenv_t *env, dt_sym_t a, dt_sym_t b) {
+  dt_sym_t fact = dt__sym_try(env, dt__sym_le, a, b);
+  return fact.id && dt__sym_known_true(env, fact);
+}
+
 bool dt__syms_known_eq(dt_symenv_t *env, uint32_t n, const dt_sym_t *a, const dt_sym_t *b) {
   bool same = true;
   for (uint32_t k = 0; k < n && same; k++)

@@ -164,6 +164,11 @@ bool dt__sym_eval(const dt_symenv_t *env, dt_sym_t e, const int64_t *values, int
 // The value from hints; false when a symbol has none, or no value.
 bool dt__sym_hint(const dt_symenv_t *env, dt_sym_t e, int64_t *out);
 
+// op(a, b), such as dt__sym_add, or none where it does not fit, which is then no failure of the
+// environment's: for rules that decline.
+dt_sym_t dt__sym_try(dt_symenv_t *env, dt_sym_t (*op)(dt_symenv_t *, dt_sym_t, dt_sym_t),
+                     dt_sym_t a, dt_sym_t b);
+
 // ---- Questions ---------------------------------------------------------------------------------
 // Tier 1, never guards: decided from ranges, facts and axioms alone.
 dt_tri_t dt__sym_known(dt_symenv_t *env, dt_sym_t cond);
@@ -171,6 +176,7 @@ static inline bool dt__sym_known_true(dt_symenv_t *env, dt_sym_t cond) {
   return dt__sym_known(env, cond) == DT_TRUE;
 }
 bool dt__sym_known_eq(dt_symenv_t *env, dt_sym_t a, dt_sym_t b);
+bool dt__sym_known_le(dt_symenv_t *env, dt_sym_t a, dt_sym_t b); // false for none
 bool dt__syms_known_eq(dt_symenv_t *env, uint32_t n, const dt_sym_t *a, const dt_sym_t *b); // each
 // Tier 2, may guard, never fails for lack of a hint: known, else by hint under a guard, else
 // `otherwise`.

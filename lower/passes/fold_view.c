@@ -134,17 +134,10 @@ static bool is_equal(const dt_folding_t *f, dt_sym_t a, dt_sym_t b) {
   return a.id && b.id && dt__sym_known_eq(env_of(f), a, b);
 }
 
-static bool is_at_most(const dt_folding_t *f, dt_sym_t a, dt_sym_t b) {
-  if (!a.id || !b.id)
-    return false;
-  dt_sym_t fact = dt__sym_le(env_of(f), a, b);
-  return fact.id && dt__sym_known_true(env_of(f), fact);
-}
-
 // Padding by less than nothing cuts: what was cut is not there to be padded.
 static bool only_adds(const dt_folding_t *f, const dt_node_t *pad) {
   for (uint32_t k = 0; k < 2 * pad->rank; k++)
-    if (!is_at_most(f, dt__sym_const(env_of(f), 0), pad->attrs->syms[k]))
+    if (!dt__sym_known_le(env_of(f), dt__sym_const(env_of(f), 0), pad->attrs->syms[k]))
       return false;
   return true;
 }
@@ -169,8 +162,9 @@ dt_status_t dt__fold_pad_pad(dt_folding_t *f, dt_node_id_t *out) {
 static bool is_inside(const dt_folding_t *f, dt_sym_t start, dt_sym_t size, dt_sym_t low,
                       dt_sym_t n, dt_sym_t *moved) {
   dt_symenv_t *env = env_of(f);
-  *moved = dt__sym_sub(env, start, low);
-  return is_at_most(f, low, start) && moved->id && is_at_most(f, dt__sym_add(env, *moved, size), n);
+  *moved = dt__sym_try(env, dt__sym_sub, start, low);
+  return moved->id && dt__sym_known_le(env, low, start) &&
+         dt__sym_known_le(env, dt__sym_try(env, dt__sym_add, *moved, size), n);
 }
 
 dt_status_t dt__fold_slice_pad(dt_folding_t *f, dt_node_id_t *out) {
@@ -201,7 +195,7 @@ dt_status_t dt__fold_slice_concat(dt_folding_t *f, dt_node_id_t *out) {
     dt_sym_t n = dt__fold_node(f, part)->sizes[axis];
     if (is_inside(f, start, size, low, n, &attrs.syms[2 * axis]))
       return dt__fold_push(f, DT_OP_slice, &part, 1, &attrs, out);
-    low = dt__sym_add(env_of(f), low, n);
+    low = dt__sym_try(env_of(f), dt__sym_add, low, n);
   }
   return NULL;
 }
@@ -238,8 +232,9 @@ static bool goes_on(const dt_folding_t *f, const dt_node_t *a, const dt_node_t *
                        !is_equal(f, x->syms[2 * d + 1], y->syms[2 * d + 1]))))
       return false;
   dt_symenv_t *env = env_of(f);
-  dt_sym_t reach = dt__sym_mul(env, x->syms[2 * axis + 1], dt__sym_const(env, x->ints[axis]));
-  return reach.id && is_equal(f, dt__sym_add(env, x->syms[2 * axis], reach), y->syms[2 * axis]);
+  dt_sym_t reach =
+      dt__sym_try(env, dt__sym_mul, x->syms[2 * axis + 1], dt__sym_const(env, x->ints[axis]));
+  return is_equal(f, dt__sym_try(env, dt__sym_add, x->syms[2 * axis], reach), y->syms[2 * axis]);
 }
 
 // Each run of slices that follow each other becomes one; the first run that there is.

@@ -14,14 +14,6 @@
 
 #include <string.h>
 
-static bool is_at_most(const dt_match_t *m, dt_sym_t a, dt_sym_t b) {
-  dt_symenv_t *env = m->r->work.env;
-  if (!a.id || !b.id)
-    return false;
-  dt_sym_t fact = dt__sym_le(env, a, b);
-  return fact.id && dt__sym_known_true(env, fact);
-}
-
 static bool is_zero(const dt_match_t *m, dt_sym_t e) {
   return dt__sym_known_eq(m->r->work.env, e, dt__sym_const(m->r->work.env, 0));
 }
@@ -44,7 +36,7 @@ static bool read_slices(const dt_match_t *m, uint32_t root, slices_t *out) {
     out->start[d] = dt__sym_const(env, 0);
   for (; node->op == DT_OP_slice && out->n < MOST_SLICES; node = dt__match_node(m, out->product)) {
     for (uint32_t d = 0; d < node->rank; d++) {
-      out->start[d] = dt__sym_add(env, out->start[d], node->attrs->syms[2 * d]);
+      out->start[d] = dt__sym_try(env, dt__sym_add, out->start[d], node->attrs->syms[2 * d]);
       if (node->attrs->ints[d] != 1 || !out->start[d].id)
         return false;
     }
@@ -78,9 +70,10 @@ static bool find_cut(const dt_match_t *m, const slices_t *slices, uint32_t side,
   dt_sym_t start = slices->start[shown];
   dt_sym_t end = dt__sym_add(env, start, slices->sizes[shown]),
            last = dt__sym_add(env, low, x->sizes[own]);
-  if ((is_zero(m, low) && is_zero(m, high)) || !is_at_most(m, dt__sym_const(env, 0), low) ||
-      !is_at_most(m, dt__sym_const(env, 0), high) || !is_at_most(m, low, start) ||
-      !is_at_most(m, end, last))
+  if ((is_zero(m, low) && is_zero(m, high)) ||
+      !dt__sym_known_le(m->r->work.env, dt__sym_const(env, 0), low) ||
+      !dt__sym_known_le(m->r->work.env, dt__sym_const(env, 0), high) ||
+      !dt__sym_known_le(m->r->work.env, low, start) || !dt__sym_known_le(m->r->work.env, end, last))
     return false;
   *out = (cut_t){own, low};
   return true;
@@ -91,7 +84,7 @@ static bool is_zero_pad(const dt_match_t *m, const dt_node_t *pad) {
   static const double zero = 0;
   is = is && pad->attrs->floats[0] == zero;
   for (uint32_t k = 0; is && k < 2 * pad->rank; k++)
-    is = is_at_most(m, dt__sym_const(m->r->work.env, 0), pad->attrs->syms[k]);
+    is = dt__sym_known_le(m->r->work.env, dt__sym_const(m->r->work.env, 0), pad->attrs->syms[k]);
   return is;
 }
 

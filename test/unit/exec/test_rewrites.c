@@ -402,7 +402,26 @@ static void test_padded_products(void **state) {
   }
 }
 
+// Slices whose next element would be beyond all numbers: nothing is computed of it.
+static dt_status_t far_steps(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  (void)closure;
+  dt_value_t parts[2];
+  for (int64_t k = 0; k < 2; k++)
+    parts[k] = dt_slice(t, in[0], 0, dt_sym_const(t, k + 1), dt_sym_const(t, 1), INT64_MAX);
+  out[0] = dt_neg(t, dt_concat(t, 2, parts, 0));
+  return NULL;
+}
+
+static void test_far_steps(void **state) {
+  fixture_t *f = *state;
+  static const dt_input_decl_t input = {.name = "x", .dtype = DT_F32, .rank = 1};
+  dt_tensor_t *x = tensor_f32(&f->rng, 1, SIZES(5));
+  same_answers(f, far_steps, NULL, 1, &input, 1, &x, "-ductile.conv_affine");
+  RELEASE(x);
+}
+
 RUN_TESTS(TEST_WITH(test_chains, setup, fixture_close),
+          TEST_WITH(test_far_steps, setup, fixture_close),
           TEST_WITH(test_choice, setup, fixture_close),
           TEST_WITH(test_updated_constants, setup, fixture_close),
           TEST_WITH(test_found_by_name, setup, fixture_close),
