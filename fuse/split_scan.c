@@ -455,6 +455,7 @@ static dt_status_t split(dt_program_t *program, const dt_kernel_t *kernel,
                          const dt_target_t *target, made_t *made) {
   scan_t s = {.program = program, .kernel = kernel};
   bool is_scan = false;
+  int64_t before = 1;
   DT_TRY(take_scan(&s, &is_scan));
   if (!is_scan || !is_wanted(&s, target))
     return put(program, made, kernel);
@@ -463,6 +464,8 @@ static dt_status_t split(dt_program_t *program, const dt_kernel_t *kernel,
   s.length = block_length(&s);
   s.before = dt__sym_floordiv(
       env, dt__sym_max(env, literal(&s, 0), dt__sym_sub(env, s.n, literal(&s, 1))), s.length);
+  if (dt__sym_is_const(env, s.before, &before) && before == 0)
+    return put(program, made, kernel); // one block
   s.blocks = dt__sym_ceildiv(env, s.n, s.length);
   DT_TRY(add_buffers(&s, s.totals));
   DT_TRY(add_buffers(&s, s.carried));

@@ -139,8 +139,9 @@ DT_API void dt_while(dt_trace_t *trace, dt_branch_fn_t cond_fn, dt_branch_fn_t b
 // out[0 … n_out-1] of `fn`, which gets in[0 … n_in-1], at least one: a part of a program that is
 // called many times, such as a layer with other weights. `fn` is traced at the first call, and
 // again only for another `closure`, n_out, or operands of other dtypes, ranks or sizes that are not
-// known to be equal. All other calls share what was traced: it is compiled once, and its code is
-// there once. So what `fn` does may depend on `closure` only where that is the same for all of
+// known to be equal, or where a captured value has ended or a captured argument was updated since.
+// All other calls share what was traced: within one graph (a program, or a body) it is compiled
+// once, and its code is there once. So what `fn` does may depend on `closure` only where that is the same for all of
 // them, and operands have no known values in it. Captured weights are the same in every call: give
 // weights that differ as operands. Nothing is fused over the border of a call. `flags`: 0 (others:
 // DT_E_UNSUPPORTED). A subgraph that calls itself, deeper than 32: DT_E_LIMIT.

@@ -49,8 +49,7 @@ typedef struct dt_trace_subgraph_t {
   dt_branch_fn_t fn;
   void *closure;
   uint32_t n_in, n_out;
-  dt_node_id_t call;   // its first n_in inputs are operands of the key's types, the others captured
-  uint32_t n_versions; // of inputs when it was traced
+  dt_node_id_t call; // its first n_in inputs are operands of the key's types, the others captured
 } dt_trace_subgraph_t;
 
 struct dt_node_info_t; // ductile/pass.h
@@ -236,6 +235,8 @@ void dt__trace_results(dt_trace_t *trace, dt_value_t control, uint32_t n, dt_val
 dt_status_t dt__trace_drop_bodies(dt_trace_t *trace) DT_MUST_USE;
 
 // The handle of the argument that the node is a value of, or was; or none. (builders_update.c)
+// Whether two handles of in[] are one argument, or arguments in one memory in the call being traced.
+bool dt__trace_is_shared(dt_trace_t *trace, dt_value_t a, dt_value_t b);
 dt_value_t dt__trace_input_of(const dt_trace_t *trace, uint32_t id);
 // Updates the input; dt_update begins with it. (builders_update.c)
 void dt__trace_update(dt_trace_t *trace, dt_value_t input, dt_value_t value);

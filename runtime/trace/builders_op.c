@@ -263,9 +263,8 @@ static bool is_new_value(dt_op_call_t *call, uint32_t k, uint32_t input) {
   dt_trace_t *trace = call->trace;
   const dt_node_t *node = dt__trace_node(trace, call->inputs[input], "an input");
   const dt_external_result_t *result = &call->results[k];
-  bool same = node && node->dtype == result->dtype && node->rank == result->rank;
-  for (uint32_t d = 0; same && d < result->rank; d++)
-    same = dt__sym_known_eq(trace->env, node->sizes[d], result->sizes[d]);
+  bool same = node && node->dtype == result->dtype && node->rank == result->rank &&
+              dt__syms_known_eq(trace->env, result->rank, node->sizes, result->sizes);
   if (!same)
     DT_TRACE_FAIL(trace, DT_E_SHAPE,
                   "%s: result %u is the new value of input %u, and infer gave it another dtype or "
@@ -278,12 +277,13 @@ static bool is_argument(const dt_trace_t *trace, dt_value_t x) {
   return x.trace == (trace->tag | DT_TRACE_ARGUMENT);
 }
 
-// One argument has one new value.
+// One memory has one new value, whichever arguments are in it.
 static bool is_apart(const dt_op_call_t *call, uint32_t input) {
   for (uint32_t k = 0; k < DT_OP_MAX_RESULTS; k++) {
     uint32_t other = call->def->options.updates[k];
-    if (other && other - 1 < input && call->inputs[other - 1].id == call->inputs[input].id &&
-        is_argument(call->trace, call->inputs[input]))
+    if (other && other - 1 < input && is_argument(call->trace, call->inputs[input]) &&
+        is_argument(call->trace, call->inputs[other - 1]) &&
+        dt__trace_is_shared(call->trace, call->inputs[other - 1], call->inputs[input]))
       return false;
   }
   return true;
@@ -302,7 +302,8 @@ static void check_updates(dt_op_call_t *call) {
                     "results",
                     name, k, input - 1, call->n_inputs, call->external.n_results);
     else if (input && is_new_value(call, k, input - 1) && !is_apart(call, input - 1))
-      DT_TRACE_FAIL(trace, DT_E_ARGUMENT, "%s: input %u is another one, too, and both are updated",
+      DT_TRACE_FAIL(trace, DT_E_ARGUMENT,
+                    "%s: input %u is another one, too, or in its memory, and both are updated",
                     name, input - 1);
   }
 }

@@ -31,17 +31,23 @@ static dt_node_id_t still(const dt_trace_t *trace, dt_node_id_t id) {
   return id;
 }
 
-// A captured input that was updated since would be read anew.
+// A captured argument that was updated since reads as another value.
+static bool is_as_it_was(const dt_trace_t *trace, dt_node_id_t id) {
+  dt_value_t input = dt__trace_input_of(trace, id.id);
+  return !input.id || dt__trace_current(trace, input).id == id.id;
+}
+
 static bool can_serve(const dt_trace_t *trace, const dt_trace_subgraph_t *known, dt_branch_fn_t fn,
                       const void *closure, uint32_t n_in, const dt_value_t *in, uint32_t n_out) {
   if (known->fn != fn || known->closure != closure || known->n_in != n_in || known->n_out != n_out)
     return false;
   const dt_node_t *call = node_of(trace, known->call);
-  bool good = call->n_inputs == n_in || known->n_versions == trace->versions.len;
+  bool good = true;
   for (uint32_t k = 0; good && k < n_in; k++)
     good = is_alike(trace, call->inputs[k], in[k]);
   for (uint32_t k = n_in; good && k < call->n_inputs; k++)
-    good = still(trace, call->inputs[k]).id != 0;
+    good =
+        still(trace, call->inputs[k]).id != 0 && is_as_it_was(trace, still(trace, call->inputs[k]));
   return good;
 }
 
@@ -85,7 +91,6 @@ static dt_value_t call_first(dt_trace_t *trace, dt_trace_subgraph_t *known, cons
     return (dt_value_t){0};
   *control =
       (dt_trace_control_t){.op = DT_OP_call, .n_bodies = 1, .n_state = known->n_in, .init = in};
-  known->n_versions = trace->versions.len;
   if (!dt__trace_body(trace, control, 0, known->fn, known->closure, inside, known->n_out))
     return (dt_value_t){0};
   dt_value_t made = dt__trace_add_control(trace, control);

@@ -201,6 +201,12 @@ void dt__trace_update(dt_trace_t *trace, dt_value_t input, dt_value_t value) {
   (void)record(trace, shared[k], value);
 }
 
+bool dt__trace_is_shared(dt_trace_t *trace, dt_value_t a, dt_value_t b) {
+  uint32_t j = 0, k = 0;
+  return find_input(trace, a, &j) && find_input(trace, b, &k) && find_shared(trace) &&
+         trace->traced->shared[j] == trace->traced->shared[k];
+}
+
 // ---- Donated inputs -----------------------------------------------------------------------------
 // One that is the memory of another is read as that after it was written.
 static void keep_shared(dt_trace_t *trace, const uint32_t *shared) {

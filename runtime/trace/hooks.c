@@ -311,7 +311,7 @@ static void add_ops(const dt_graph_t *graph, op_set_t *set) {
   for (uint32_t k = 0; k < graph->nodes.len; k++)
     set->has[(uint32_t)graph->nodes.items[k].op % DT_OP_COUNT] = true;
   for (uint32_t k = 0; k < graph->controls.len; k++)
-    for (uint32_t b = 0; b < dt__control_n(&graph->controls.items[k]); b++)
+    for (uint32_t b = 0; b < dt__control_own_n(&graph->controls.items[k]); b++)
       add_ops(graph->controls.items[k].bodies[b], set);
 }
 

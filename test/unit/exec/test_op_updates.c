@@ -456,6 +456,30 @@ static void expect_refused(fixture_t *f, dt_program_fn_t fn, dt_code_t code, con
   dt_function_release(function);
 }
 
+// The call gives one tensor for two arguments.
+static dt_status_t each_alone(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  dt_value_t results[2];
+  (void)closure;
+  dt_op_call(t, "test.both", 3, in, 0, NULL, 2, results);
+  out[0] = results[0];
+  return NULL;
+}
+static void expect_refused_of_one_memory(fixture_t *f) {
+  static const dt_dim_decl_t dims[] = {{.name = "n"}, {.name = "w"}};
+  static const dt_input_decl_t two[] = {{.name = "a", .dtype = DT_F32, .rank = 2, .dims = dims},
+                                        {.name = "b", .dtype = DT_F32, .rank = 2, .dims = dims},
+                                        {.name = "at", .dtype = DT_I64}};
+  const int64_t at = 0;
+  dt_function_options_t options = options_of(3, two);
+  dt_function_t *function = function_of(f, each_alone, NULL, &options);
+  dt_tensor_t *x = tensor_full(1, 2, SIZES(2, 3)), *out = NULL;
+  dt_tensor_t *in[] = {x, x, tensor_i64(0, NULL, &at)};
+  expect_told(dt_call(f->session, function, in, 3, &out, 1, NULL), DT_E_ARGUMENT,
+              "test.both: input 1 is another one, too, or in its memory");
+  RELEASE(x, in[2]);
+  dt_function_release(function);
+}
+
 static void test_refusals(void **state) {
   fixture_t *f = *state;
   dt_op_options_t op = append_op;
@@ -476,6 +500,7 @@ static void test_refusals(void **state) {
   op.updates[1] = 2;
   register_op(f, op);
   expect_refused(f, both, DT_E_ARGUMENT, "test.both: input 1 is another one, too");
+  expect_refused_of_one_memory(f);
   register_op(f, append_op);
   expect_refused(f, branched, DT_E_STATE, "updates no input");
   expect_ok(dt_runtime_add_pass(
