@@ -33,7 +33,7 @@ static const char *const words[][2] = {
     {"FLOAT", "floats"},
     {"BOOL", "bool"},
     {"NONE", "any"},
-    {"EXACT", "every bit"},
+    {"EXACT", "every bit under `strict_fp`"},
     {"INEXACT", "not in bits"},
 };
 

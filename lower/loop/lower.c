@@ -230,7 +230,11 @@ static bool is_of_call(const dt_lowering_t *ctx, dt_buffer_id_t id) {
 }
 
 static bool takes_order(const dt_lowering_t *ctx, uint32_t index, dt_buffer_id_t id) {
-  return !dt__graph_order(ctx->graph, index) || !is_of_call(ctx, id);
+  const dt_graph_order_t *order = dt__graph_order(ctx->graph, index);
+  bool plain = true;
+  for (uint32_t k = 0; order && k < dt__program_buffer(ctx->program, id)->rank; k++)
+    plain = plain && order->dims[k] == k;
+  return plain || !is_of_call(ctx, id);
 }
 
 static dt_status_t lower_output(dt_lowering_t *ctx, uint32_t index) {

@@ -262,8 +262,10 @@ static dt_status_t run_host(run_t *run, const link_t *link) {
   for (uint32_t k = 0; k < link->n_inputs; k++)
     DT_TRY(dt__status_annotate(dt__tensor_check_live(run->args[k]), "input %u", k));
   DT_TRY(dt__control_check(run->control));
-  if (!(link->flags & DT_CHAIN_QUEUED))
+  if (!(link->flags & DT_CHAIN_QUEUED)) {
     DT_TRY(dt__status_annotate(dt_session_wait(run->session), "the links before it"));
+    DT_TRY(dt__control_check(run->control));
+  }
   dt_status_t status =
       link->fn(run->session, run->args, link->n_inputs, outputs, link->n_outputs, link->closure);
   for (uint32_t k = 0; k < link->n_outputs; k++)
@@ -299,6 +301,26 @@ static dt_status_t run_links(run_t *run) {
   return NULL;
 }
 
+static bool meet(const dt_tensor_t *a, const dt_tensor_t *b) {
+  return dt__bytes_meet(dt__tensor_reach(a), dt__tensor_reach(b));
+}
+
+// Result r, which link k makes, is written over nothing that is read or given back later. What the
+// link itself reads dt_call checks.
+static dt_status_t check_place(const run_t *run, dt_tensor_t *const *results, uint32_t r,
+                               uint32_t k) {
+  const dt_chain_t *chain = run->chain;
+  for (uint32_t i = 0; i < chain->n_inputs; i++)
+    if (chain->last[i] > k + 1 && meet(results[r], run->values[i]))
+      return DT_FAIL(DT_E_ARGUMENT, "result %u overlaps input %u, which is read behind link %u", r,
+                     i, k + 1);
+  for (uint32_t other = 0; other < r; other++)
+    if (results[other] && chain->results[other] != chain->results[r] &&
+        meet(results[r], results[other]))
+      return DT_FAIL(DT_E_ARGUMENT, "result %u overlaps result %u", r, other);
+  return NULL;
+}
+
 // What is given is where its function puts it.
 static dt_status_t place_results(run_t *run, dt_tensor_t *const *results) {
   const dt_chain_t *chain = run->chain;
@@ -320,6 +342,7 @@ static dt_status_t place_results(run_t *run, dt_tensor_t *const *results) {
                      r, k + 1);
     if (run->values[value] && run->values[value] != results[r])
       return DT_FAIL(DT_E_ARGUMENT, "result %u is one that another tensor was given for", r);
+    DT_TRY(check_place(run, results, r, k));
     run->values[value] = results[r];
   }
   return NULL;

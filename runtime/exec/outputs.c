@@ -25,8 +25,9 @@ static dt_status_t check_order(const dt_output_decl_t *output) {
 
 static dt_status_t check_like(const dt_output_decl_t *output,
                               const dt_function_options_t *options) {
-  if (output->order)
-    return DT_FAIL(DT_E_ARGUMENT, "order and like_input: expected one of them");
+  if (output->order || output->rank)
+    return DT_FAIL(DT_E_ARGUMENT, "%s and like_input: expected one of them",
+                   output->order ? "order" : "rank");
   if (output->like_input > options->n_inputs)
     return DT_FAIL(DT_E_ARGUMENT, "like_input: %u with %u inputs; expected 1 + an input's index",
                    output->like_input, options->n_inputs);

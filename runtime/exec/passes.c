@@ -118,6 +118,7 @@ typedef struct snapshot_t {
   dt_symenv_t *env;
   dt_graph_t *graph;
   dt_device_t device; // that the variant is for
+  bool strict_fp;     // its code
 } snapshot_t;
 
 static bool own_text(dt_arena_t *arena, const char **text, const char **last, const char **copy) {
@@ -170,6 +171,7 @@ static dt_status_t take_snapshot(void *arg, const dt_variant_t *variant,
   DT_TRY(own_constants(&s->arena, s->graph));
   s->graph->env = s->env;
   s->device = variant->place;
+  s->strict_fp = variant->strict_fp;
   return dt__graph_rehome_controls(s->graph);
 }
 
@@ -206,6 +208,8 @@ static dt_status_t explain_function(const dt_pattern_t *pattern, dt_function_t *
   dt__arena_init(&s.arena, 0);
   dt__text_init(&explain.text);
   dt_status_t status = dt__with_traced(function, inputs, n_inputs, take_snapshot, &s);
+  if (!status && s.strict_fp && pattern->inexact)
+    dt__text_put(&explain.text, "left out where floats are computed in order (strict_fp)\n");
   if (!status)
     status = explain_snapshot(function->hooks, &s, &explain);
   if (!status) {

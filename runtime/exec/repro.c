@@ -46,10 +46,14 @@ static void put_call(const subject_t *subject, dt_text_t *out) {
       dt__text_printf(out, "%lld", (long long)dt__scalar_load(input->dtype, tensor->data).i);
       continue;
     }
+    int64_t strides[DT_MAX_RANK];
+    bool ordered = tensor->order != DT_ORDER_APART && tensor->order != DT_ORDER_ROW_MAJOR;
+    if (ordered) // dims of one element have their place, too
+      dt__order_strides(tensor->order, tensor->rank, tensor->sizes, strides);
     put_numbers(out, tensor->rank, tensor->sizes);
-    if (tensor->rank && !tensor->contiguous) {
+    if (tensor->rank && (ordered || !tensor->contiguous)) {
       dt__text_put(out, "@");
-      put_numbers(out, tensor->rank, tensor->strides);
+      put_numbers(out, tensor->rank, ordered ? strides : tensor->strides);
     }
   }
   dt__text_put(out, "\n");

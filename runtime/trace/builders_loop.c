@@ -165,8 +165,7 @@ static dt_value_t literal(const load_t *load, int64_t value) {
 }
 
 static dt_value_t size_of(const load_t *load, dt_sym_t size) {
-  dt_attrs_t attrs = {.n_syms = 1, .syms = {size}};
-  return dt__trace_add(load->loop->trace, DT_OP_size, NULL, 0, &attrs);
+  return (dt_size_value)(load->loop->trace, dt__trace_told(load->loop->trace, size));
 }
 
 // Whether all indices are inside; none where that is known.
@@ -224,7 +223,13 @@ dt_value_t dt_loop_load_or(dt_loop_t *loop, dt_value_t x, uint32_t n, const dt_v
   load_t load;
   if (!begin(loop, "loop_load_or") || !take_load(loop, x, n, indices, &load))
     return none_value;
-  return load_element(&load, &outside);
+  dt_trace_t *trace = loop->trace;
+  const dt_node_t *other = dt__trace_node(trace, outside, "outside");
+  dt_dtype_t dtype = dt__graph_node(trace->graph, (dt_node_id_t){load.x.id})->dtype;
+  if (other && other->dtype != dtype)
+    DT_TRACE_FAIL(trace, DT_E_DTYPE, "outside is %s; expected %s, x's dtype",
+                  dt_dtype_name(other->dtype), dt_dtype_name(dtype));
+  return trace->status ? none_value : load_element(&load, &outside);
 }
 
 // ---- Folds and loops ----------------------------------------------------------------------------

@@ -85,6 +85,86 @@ static dt_status_t around(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, 
   return NULL;
 }
 
+// Of any rank: every element's place in row-major order is added to it, by the sizes that the kernel
+// is told.
+static dt_status_t places_infer(dt_op_call_t *call, void *closure) {
+  (void)closure;
+  dt_op_set_result_like(call, 0, dt_op_call_input(call, 0), DT_DTYPE_NONE);
+  return NULL;
+}
+static dt_status_t places_kernel(const dt_op_args_t *args, int64_t begin, int64_t end) {
+  const dt_op_tensor_t *x = args->inputs[0], *y = args->results[0];
+  (void)begin, (void)end;
+  int64_t at[4] = {0}, n = 1;
+  for (uint32_t d = 0; d < 4; d++)
+    n *= x->sizes[d];
+  for (int64_t i = 0; i < n; i++) {
+    int64_t rest = i, from = 0, to = 0;
+    for (int d = 4; d-- > 0; rest /= x->sizes[d]) {
+      at[d] = rest % x->sizes[d];
+      from += at[d] * x->strides[d];
+      to += at[d] * y->strides[d];
+    }
+    ((float *)y->data)[to] =
+        ((const float *)x->data)[from] + (float)(at[0] * 1000 + at[1] * 100 + at[2] * 10 + at[3]);
+  }
+  return NULL;
+}
+static dt_status_t places_decompose(dt_op_call_t *call, dt_value_t *results, void *closure) {
+  static const int32_t weights[] = {1000, 100, 10, 1};
+  dt_trace_t *t = dt_op_call_trace(call);
+  dt_value_t x = dt_op_call_input(call, 0);
+  dt_sym_t sizes[4];
+  (void)closure;
+  for (int32_t d = 0; d < 4; d++)
+    sizes[d] = dt_dim(t, x, d);
+  results[0] = x;
+  for (int32_t d = 0; d < 4; d++)
+    results[0] =
+        dt_add(t, results[0],
+               dt_mul(t, dt_iota(t, DT_F32, 4, sizes, d), dt_scalar(t, DT_F32, weights[d])));
+  return NULL;
+}
+
+// Between maps whose views would have the dims of both temporaries in another order.
+static dt_status_t between_views(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
+                                 void *closure) {
+  static const int32_t order[] = {0, 2, 1, 3};
+  (void)closure;
+  dt_value_t x = dt_permute(t, dt_add(t, in[0], in[0]), order);
+  dt_op_call(t, "test.places", 1, &x, 0, NULL, 1, &x);
+  dt_value_t turned = dt_permute(t, x, order);
+  dt_sym_t sizes[3] = {dt_dim(t, turned, 0), dt_dim(t, turned, 1),
+                       dt_sym_mul(t, dt_dim(t, turned, 2), dt_dim(t, turned, 3))};
+  out[0] = dt_exp(t, dt_mul(t, dt_reshape(t, turned, 3, sizes), dt_scalar(t, DT_F32, 0.001)));
+  return NULL;
+}
+
+static void test_temporaries_of_many_dims(void **state) {
+  fixture_t *f = *state;
+  static const dt_dim_decl_t dims[4] = {
+      {.name = "b"}, {.name = "m"}, {.name = "h"}, {.is_static = true, .value = 32}};
+  static const dt_input_decl_t input = {.name = "x", .dtype = DT_F32, .rank = 4, .dims = dims};
+  dt_op_options_t op = {.name = "test.places",
+                        .infer = places_infer,
+                        .kernel = places_kernel,
+                        .decompose = places_decompose};
+  register_op(f, op);
+  dt_function_options_t options = options_of(1, &input);
+  dt_function_t *function = function_of(f, between_views, NULL, &options);
+  options.answer = DT_ANSWER_EVALUATOR;
+  dt_function_t *evaluated = function_of(f, between_views, NULL, &options);
+  for (int64_t m = 0; m < 4; m++) {
+    dt_tensor_t *x = tensor_f32(&f->rng, 4, SIZES(2, m, 3, 32)), *out = NULL, *expected = NULL;
+    expect_ok(dt_call(f->session, function, &x, 1, &out, 1, NULL));
+    expect_ok(dt_call(f->session, evaluated, &x, 1, &expected, 1, NULL));
+    expect_close(out, expected, 1e-5, 1e-5, "temporaries of four dims");
+    RELEASE(x, out, expected);
+  }
+  dt_function_release(function);
+  dt_function_release(evaluated);
+}
+
 static void test_results_in_other_orders(void **state) {
   fixture_t *f = *state;
   const uint32_t turned[2] = {1, 0};
@@ -671,6 +751,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_each_item_runs_once, setup, fixture_close),
       cmocka_unit_test_setup_teardown(test_results_that_are_read_and_not, setup, fixture_close),
       cmocka_unit_test_setup_teardown(test_results_of_the_function, setup, fixture_close),
+      cmocka_unit_test_setup_teardown(test_temporaries_of_many_dims, setup, fixture_close),
       cmocka_unit_test_setup_teardown(test_results_in_other_orders, setup, fixture_close),
       cmocka_unit_test_setup_teardown(test_the_data_decide_a_size, setup, fixture_close),
       cmocka_unit_test_setup_teardown(test_a_decomposition_is_whole_for_passes, setup,
