@@ -46,8 +46,8 @@ static LLVMValueRef op_abs(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef *a) {
   LLVMValueRef negative = less(m, dtype, a[0], zero_like(a[0]));
   if (!m->device)
     return pick(m, negative, LLVMBuildNeg(m->b, a[0], ""), a[0]);
-  // x - 2 min(x, 0). Of PTX's abs, ptxas takes it that no result is negative, and drops the abs of a
-  // float made of it; the least integer is its own abs here.
+  // x - 2 min(x, 0). Of PTX's abs, ptxas takes it that no result is negative, and drops the abs of
+  // a float made of it; the least integer is its own abs here.
   LLVMValueRef below = pick(m, negative, a[0], zero_like(a[0]));
   return LLVMBuildSub(m->b, a[0], LLVMBuildAdd(m->b, below, below, ""), "");
 }

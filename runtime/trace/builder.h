@@ -235,7 +235,7 @@ void dt__trace_results(dt_trace_t *trace, dt_value_t control, uint32_t n, dt_val
 dt_status_t dt__trace_drop_bodies(dt_trace_t *trace) DT_MUST_USE;
 
 // The handle of the argument that the node is a value of, or was; or none. (builders_update.c)
-// Whether two handles of in[] are one argument, or arguments in one memory in the call being traced.
+// Whether two handles of in[] are one argument, or arguments in one memory in the traced call.
 bool dt__trace_is_shared(dt_trace_t *trace, dt_value_t a, dt_value_t b);
 dt_value_t dt__trace_input_of(const dt_trace_t *trace, uint32_t id);
 // Updates the input; dt_update begins with it. (builders_update.c)

@@ -85,8 +85,7 @@ static dt_status_t around(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, 
   return NULL;
 }
 
-// Of any rank: every element's place in row-major order is added to it, by the sizes that the kernel
-// is told.
+// Each element and its place, by the sizes that the kernel is told.
 static dt_status_t places_infer(dt_op_call_t *call, void *closure) {
   (void)closure;
   dt_op_set_result_like(call, 0, dt_op_call_input(call, 0), DT_DTYPE_NONE);
