@@ -142,9 +142,9 @@ DT_API void dt_while(dt_trace_t *trace, dt_branch_fn_t cond_fn, dt_branch_fn_t b
 // known to be equal, or where a captured value has ended or a captured argument was updated since.
 // All other calls share what was traced: within one graph (a program, or a body) it is compiled
 // once, and its code is there once. So what `fn` does may depend on `closure` only where that is
-// the same for all of them, and operands have no known values in it. Captured weights are the same in every call: give
-// weights that differ as operands. Nothing is fused over the border of a call. `flags`: 0 (others:
-// DT_E_UNSUPPORTED). A subgraph that calls itself, deeper than 32: DT_E_LIMIT.
+// the same for all of them, and operands have no known values in it. Captured weights are the same
+// in every call: give weights that differ as operands. Nothing is fused over the border of a call.
+// `flags`: 0 (others: DT_E_UNSUPPORTED). A subgraph that calls itself, deeper than 32: DT_E_LIMIT.
 DT_API void dt_subgraph(dt_trace_t *trace, dt_branch_fn_t fn, void *closure, uint32_t n_in,
                         const dt_value_t *in, uint32_t n_out, uint32_t flags, dt_value_t *out);
 
