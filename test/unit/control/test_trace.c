@@ -427,6 +427,8 @@ static dt_status_t capturing(dt_trace_t *t, const v_t *in, v_t *out, void *closu
   outside->y = in[Y];
   for (int k = 0; k < 3; k++)
     dt_subgraph(t, counted_y, closure, 1, &made, 1, 0, &made);
+  dt_update(t, in[X], dt_neg(t, in[X])); // which the body did not capture
+  dt_subgraph(t, counted_y, closure, 1, &made, 1, 0, &made);
   assert_int_equal(outside->calls, 1);
   dt_update(t, in[Y], dt_neg(t, in[Y]));
   dt_subgraph(t, counted_y, closure, 1, &made, 1, 0, &made);

@@ -230,6 +230,31 @@ static void test_given_results(void **state) {
   dt_chain_release(chain);
 }
 
+// A result is written before what lies in its memory is read, or was to be given back.
+static void test_given_results_in_the_way(void **state) {
+  fixture_t *fixture = *state;
+  const int64_t n = 4;
+  dt_function_t *score =
+      subject_function(fixture->runtime, &score_subject, NULL, compiled_answer());
+  const dt_chain_link_t links[] = {LINK(.function = score, .inputs = FROM({0, 0}), .n_inputs = 1),
+                                   LINK(.function = score, .inputs = FROM({0, 1}), .n_inputs = 1)};
+  dt_chain_t *chain = NULL;
+  expect_ok(chain_of(fixture->runtime, 2, 2, links, 2, FROM({1, 0}, {2, 0}), &chain));
+  dt_tensor_t *in[2] = {tensor_full(1, 1, &n), tensor_full(2, 1, &n)}, *results[2] = {in[1], NULL};
+  expect_told(dt_chain_call(fixture->session, chain, in, 2, results, 2, NULL), DT_E_ARGUMENT,
+              "chain router: result 0 overlaps input 1, which is read behind link 1");
+  dt_tensor_t *place = tensor_empty(DT_F32, 1, &n);
+  results[0] = results[1] = place;
+  expect_told(dt_chain_call(fixture->session, chain, in, 2, results, 2, NULL), DT_E_ARGUMENT,
+              "chain router: result 1 overlaps result 0");
+  results[0] = NULL;
+  results[1] = in[0]; // read for the last time by the link before
+  expect_ok(dt_chain_call(fixture->session, chain, in, 2, results, 2, NULL));
+  release_tensors((dt_tensor_t *[]){in[0], in[1], place, results[0]}, 4);
+  dt_chain_release(chain);
+  dt_function_release(score);
+}
+
 // ---- Failures -------------------------------------------------------------------------------------
 static dt_status_t act(dt_session_t *session, dt_tensor_t *const *inputs, uint32_t n_in,
                        dt_tensor_t **outputs, uint32_t n_out, void *closure) {
@@ -503,10 +528,17 @@ static int setup(void **state) { return fixture_open(state, 2, 11); }
 
 int main(void) {
 #define ON_CPU(name) cmocka_unit_test_setup_teardown(name, setup, fixture_close)
-  const struct CMUnitTest tests[] = {TEST(test_answers),         ON_CPU(test_references),
-                                     ON_CPU(test_given_results), ON_CPU(test_failing_links),
-                                     ON_CPU(test_refused_value), ON_CPU(test_deadline),
-                                     TEST(test_destroyed),       ON_CPU(test_refused_chains),
-                                     ON_CPU(test_refused_calls), TEST(test_steps)};
+  const struct CMUnitTest tests[] = {TEST(test_answers),
+                                     ON_CPU(test_references),
+                                     ON_CPU(test_given_results),
+                                     ON_CPU(test_failing_links),
+                                     ON_CPU(test_given_results_in_the_way),
+                                     ON_CPU(test_failing_links),
+                                     ON_CPU(test_refused_value),
+                                     ON_CPU(test_deadline),
+                                     TEST(test_destroyed),
+                                     ON_CPU(test_refused_chains),
+                                     ON_CPU(test_refused_calls),
+                                     TEST(test_steps)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
