@@ -119,18 +119,21 @@ static void call(const run_t *run, dt_session_t *session, side_t *side) {
                          run->n_outputs, NULL);
 }
 
-static bool is_row_major(const dt_tensor_t *tensor) {
-  int64_t stride = 1;
-  for (uint32_t d = dt_tensor_rank(tensor); d-- > 0; stride *= dt_tensor_sizes(tensor)[d])
-    if (dt_tensor_strides(tensor)[d] != stride)
+// cli_compare reads elements one after another.
+static bool is_contiguous(const dt_tensor_t *tensor) {
+  int64_t step = 1;
+  for (uint32_t d = dt_tensor_rank(tensor); d-- > 0;) {
+    if (dt_tensor_sizes(tensor)[d] != 1 && dt_tensor_strides(tensor)[d] != step)
       return false;
+    step *= dt_tensor_sizes(tensor)[d];
+  }
   return true;
 }
 
 // A result's elements in host memory and in row-major order, in place of the device's.
 static dt_status_t fetch(dt_session_t *session, dt_tensor_t **tensor) {
   dt_tensor_t *there = *tensor, *here = NULL;
-  if (dt_tensor_device(there) == DT_CPU && is_row_major(there))
+  if (dt_tensor_device(there) == DT_CPU && is_contiguous(there))
     return NULL;
   dt_status_t status = dt_tensor_create_empty(dt_tensor_dtype(there), dt_tensor_rank(there),
                                               dt_tensor_sizes(there), &here);
@@ -142,9 +145,9 @@ static dt_status_t fetch(dt_session_t *session, dt_tensor_t **tensor) {
   return NULL;
 }
 
-static void fetch_all(const run_t *run, side_t *side) {
+static void fetch_all(const run_t *run, dt_session_t *session, side_t *side) {
   for (uint32_t k = 0; k < run->n_outputs && !side->status; k++)
-    side->status = fetch(run->session, &side->results[k]);
+    side->status = fetch(session, &side->results[k]);
 }
 
 // ---- The verdict --------------------------------------------------------------------------------
@@ -160,17 +163,6 @@ static void take_sizes(const side_t *side, cli_fault_t *out) {
   out->rank = dt_tensor_rank(side->results[0]);
   if (out->rank)
     memcpy(out->sizes, dt_tensor_sizes(side->results[0]), out->rank * sizeof(int64_t));
-}
-
-// cli_compare reads elements one after another.
-static bool is_contiguous(const dt_tensor_t *tensor) {
-  int64_t step = 1;
-  for (uint32_t d = dt_tensor_rank(tensor); d-- > 0;) {
-    if (dt_tensor_sizes(tensor)[d] != 1 && dt_tensor_strides(tensor)[d] != step)
-      return false;
-    step *= dt_tensor_sizes(tensor)[d];
-  }
-  return true;
 }
 
 static void compare(const run_t *run, cli_fault_t *out) {
@@ -230,7 +222,8 @@ static void replay_here(run_t *run, cli_fault_t *out) {
   if (run->replay->evaluate)
     return;
   call(run, run->session, &run->compiled);
-  fetch_all(run, &run->compiled);
+  fetch_all(run, run->host, &run->evaluated);
+  fetch_all(run, run->session, &run->compiled);
   compare(run, out);
 }
 

@@ -371,8 +371,11 @@ void dt__hooks_key(const dt_hooks_t *hooks, dt_text_t *out) {
   // Passes behind `traced` may put in calls of ops that the traced graph does not name.
   for (uint32_t k = 0; behind && hooks->ops && k < hooks->ops->n; k++) {
     const dt_op_options_t *op = &hooks->ops->ops[k]->options;
-    dt__text_printf(out, "op %s %d %d %zu ", op->name, op->kernel != NULL,
-                    op->device_kernel ? (int)op->device_kernel->device : -1, strlen(op->identity));
+    dt__text_printf(out, "op %s %d %d %d ", op->name, op->kernel != NULL,
+                    op->device_kernel ? (int)op->device_kernel->device : -1, op->in_place);
+    for (uint32_t r = 0; r < DT_OP_MAX_RESULTS; r++)
+      dt__text_printf(out, "%u,", op->updates[r]);
+    dt__text_printf(out, " %zu ", strlen(op->identity));
     dt__text_put(out, op->identity);
     dt__text_put(out, "\n");
   }

@@ -533,7 +533,6 @@ int main(void) {
                                      ON_CPU(test_given_results),
                                      ON_CPU(test_failing_links),
                                      ON_CPU(test_given_results_in_the_way),
-                                     ON_CPU(test_failing_links),
                                      ON_CPU(test_refused_value),
                                      ON_CPU(test_deadline),
                                      TEST(test_destroyed),
