@@ -104,7 +104,8 @@ DT_API dt_status_t dt_function_guard_ns(dt_session_t *session, dt_function_t *fu
 // Elements are values for which all element-wise builders can be used: dt_add, dt_where, dt_cast
 // and others; dt_scalar and dt_size_value give the same one at all indices. Whole tensors are read
 // by dt_loop_load alone. A loop and its elements end when dt_loop returns, and what a fold makes
-// ends with it, but for its result.
+// ends with it, but for its result. Nothing tells where a program uses a tensor, or an element of
+// another loop or fold, in an element's place and its sizes fit: the result is then another one.
 typedef struct dt_loop dt_loop_t;
 // One element, at all indices: the body runs once.
 typedef dt_value_t (*dt_loop_fn_t)(dt_loop_t *loop, void *closure);
