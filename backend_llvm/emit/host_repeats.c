@@ -7,6 +7,9 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/status.h"
 
+// Of fewer kernels a call costs more than code that repeats saves.
+enum { MANY = 32 };
+
 // ---- Steps ----------------------------------------------------------------------------------------
 // Kernels that are launched by one: chains, and what runs in slices.
 static uint32_t unit_end(const dt_program_t *program, uint32_t k) {
@@ -176,7 +179,7 @@ dt_status_t dt__host_steps(const dt_host_program_t *p, uint32_t first, uint32_t 
     return DT_NO_MEMORY();
   for (uint32_t k = first; k < last; k = steps[n++].end) {
     steps[n] = (dt_host_step_t){.first = k, .end = step_end(program, k, last)};
-    if (repeats || program->kernels.items[k].section)
+    if (repeats || (last - first >= MANY && program->kernels.items[k].section))
       DT_TRY(find_like(p, steps, n, &found));
   }
   *out_n = n;
