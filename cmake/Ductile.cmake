@@ -84,7 +84,7 @@ endfunction()
 set(DUCTILE_TEST_SECONDS 600 CACHE STRING "seconds after which a test has failed")
 
 # dt_add_test_of(LABEL.PART.NAME TARGET [ARGS …] [TURN …]): a CTest entry of a program that there is, labelled
-# with the first component of its name. TURN: test/turn.sh's numbers.
+# with the first component of its name, that keeps no code on the disk. TURN: test/turn.sh's numbers.
 function(dt_add_test_of name target)
   cmake_parse_arguments(ARG "" "" "ARGS;TURN" ${ARGN})
   if(ARG_TURN)
@@ -93,7 +93,8 @@ function(dt_add_test_of name target)
   endif()
   add_test(NAME ${name} COMMAND ${ARG_TURN} ${target} ${ARG_ARGS} WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}")
   string(REGEX MATCH "^[^.]+" label ${name})
-  set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT ${DUCTILE_TEST_SECONDS})
+  set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT ${DUCTILE_TEST_SECONDS}
+                                          ENVIRONMENT "DUCTILE_CACHE_DIR=")
 endfunction()
 
 # dt_add_test(LABEL.PART.NAME SOURCES … [PARTS …] [LIBS …] [ARGS …] [TURN …] [FAKE_CUDA]): a cmocka
@@ -122,7 +123,7 @@ function(dt_add_script_test name)
   add_test(NAME ${name} COMMAND ${ARG_COMMAND} WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}")
   string(REGEX MATCH "^[^.]+" label ${name})
   set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT ${ARG_TIMEOUT}
-                                          SKIP_RETURN_CODE 77)
+                                          ENVIRONMENT "DUCTILE_CACHE_DIR=" SKIP_RETURN_CODE 77)
 endfunction()
 
 # dt_add_program(NAME SOURCES … [PARTS …] [LIBS …])

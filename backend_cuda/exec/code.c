@@ -115,7 +115,7 @@ static dt_status_t load_module(dt_cuda_device_t *device, dt_cuda_unit_t *unit) {
 static dt_status_t make_unit(dt_cuda_device_t *device, const dt_cuda_image_t *image,
                              const dt_text_t *key, dt_cuda_unit_t *out) {
   if (dt__disk_cache_find(device->cache, "cubin", key, &out->cubin, &out->bytes)) {
-    DT_LOG(DT_LOG_COMPILE, 2, "cache: a cubin of %zu bytes", out->bytes);
+    DT_LOG(DT_LOG_CACHE, 2, "a cubin of %zu bytes", out->bytes);
     dt_status_t status = load_module(device, out);
     if (!status || is_of_machine(device, status))
       return status;

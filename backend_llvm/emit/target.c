@@ -3,6 +3,7 @@
 // shape of the matrix template's register tile.
 #include "backend_llvm/emit/compile.h"
 #include "backend_llvm/emit/llvm_compat.h"
+#include "runtime/base/build.h"
 #include "runtime/base/life.h"
 #include "runtime/base/status.h"
 
@@ -79,8 +80,28 @@ static void matmul_shape(dt_target_t *out) {
   }
 }
 
+// Where LLVM is a part of the library that says the library's own build.
+static dt_status_t name_generator(dt_target_t *out) {
+  unsigned major = 0, minor = 0, patch = 0;
+  union {
+    void (*function)(unsigned *, unsigned *, unsigned *);
+    void *address; // of one size wherever LLVM runs; ISO C has no cast for it
+  } inside = {.function = LLVMGetVersion};
+  dt_text_t text;
+  bool shared = false;
+  LLVMGetVersion(&major, &minor, &patch);
+  dt__text_init(&text);
+  dt__text_printf(&text, "LLVM %u.%u.%u ", major, minor, patch);
+  dt__build_put(inside.address, &text, &shared);
+  text.failed = false; // what has no build id has its version
+  bool good = copy_text(out->generator, sizeof(out->generator), dt__text_str(&text));
+  dt__text_fini(&text);
+  return good ? NULL : DT_FAIL(DT_E_UNSUPPORTED, "the build of LLVM has too long a name");
+}
+
 dt_status_t dt__llvm_host_target(const char *cpu, uint32_t threads, dt_target_t *out) {
   *out = (dt_target_t){.device = DT_CPU, .threads = threads};
+  DT_TRY(name_generator(out));
   if (cpu && *cpu) {
     DT_TRY(named_level(cpu, out));
   } else {

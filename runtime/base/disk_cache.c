@@ -114,7 +114,7 @@ dt_disk_cache_t *dt__disk_cache_open(const char *folder, uint64_t most_bytes) {
   dt_disk_cache_t *cache = dt__calloc(1, sizeof(*cache));
   const char *wrong = cache ? open_folder(path, &cache->folder) : "no memory";
   if (wrong) {
-    DT_LOG(DT_LOG_COMPILE, 1, "cache: off: %s: %s", path, wrong);
+    DT_LOG(DT_LOG_CACHE, 1, "off: %s: %s", path, wrong);
     dt__free(cache);
     return NULL;
   }
@@ -180,7 +180,7 @@ bool dt__disk_cache_find(dt_disk_cache_t *cache, const char *kind, const dt_text
     *out = all;
     memmove(all, all + sizeof(header) + key->len, *out_bytes);
   } else {
-    DT_LOG(DT_LOG_COMPILE, 1, "cache: %s is damaged or not ours; it will be replaced", name);
+    DT_LOG(DT_LOG_CACHE, 1, "%s is damaged or not ours; it will be replaced", name);
     dt__free(all);
   }
   (void)dt__sys_close(fd);
@@ -201,17 +201,53 @@ void dt__disk_cache_keep(dt_disk_cache_t *cache, const char *kind, const dt_text
   const dt_file_part_t parts[] = {{&header, sizeof(header)}, {key->data, key->len}, {data, bytes}};
   uint64_t all = (uint64_t)sizeof(header) + key->len + bytes;
   if (all > (uint64_t)MOST_BYTES || !dt__disk_trim_admits(&cache->trim, all)) {
-    DT_LOG(DT_LOG_COMPILE, 1,
-           "cache: %s of %llu bytes is not kept: the folder has too small a limit", name,
+    DT_LOG(DT_LOG_CACHE, 1, "%s of %llu bytes is not kept: the folder has too small a limit", name,
            (unsigned long long)all);
     return;
   }
   dt_status_t status = dt__file_replace(cache->folder, name, 0600, parts, 3);
   if (!status && dt__sys_sync(cache->folder) != 0) // its name, too, outlives a loss of power
-    DT_LOG(DT_LOG_COMPILE, 1, "cache: %s may be lost: %s", name, strerrordesc_np(errno));
+    DT_LOG(DT_LOG_CACHE, 1, "%s may be lost: %s", name, strerrordesc_np(errno));
   if (status)
-    DT_LOG(DT_LOG_COMPILE, 1, "cache: %s", dt_status_message(status));
+    DT_LOG(DT_LOG_CACHE, 1, "%s", dt_status_message(status));
   else
     dt__disk_trim_added(&cache->trim, cache->folder, all);
   dt_status_free(status);
+}
+
+// ---- Claims ---------------------------------------------------------------------------------------
+// A locked file beside the entry. Who gives it up removes it first, so a lock counts only while its
+// file has a name.
+
+static bool is_named(int fd) {
+  struct stat info;
+  return dt__sys_stat(fd, &info) == 0 && info.st_nlink > 0;
+}
+
+bool dt__disk_cache_claim(dt_disk_cache_t *cache, const char *kind, const dt_text_t *key,
+                          dt_disk_claim_t *out) {
+  char name[DT_DISK_NAME_BYTES];
+  *out = (dt_disk_claim_t){.lock = -1};
+  if (!cache || key->failed || key->len == 0)
+    return true;
+  name_entry(kind, key, name);
+  (void)snprintf(out->name, sizeof(out->name), "%s" DT_DISK_LOCK, name);
+  int fd = dt__sys_open(cache->folder, out->name, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0600);
+  if (fd < 0)
+    return true;
+  bool taken = dt__sys_lock(fd) == 0, others = !taken && errno == EWOULDBLOCK;
+  if (taken && is_named(fd)) {
+    out->lock = fd;
+    return true;
+  }
+  (void)dt__sys_close(fd);
+  return !taken && !others;
+}
+
+void dt__disk_cache_unclaim(dt_disk_cache_t *cache, dt_disk_claim_t *claim) {
+  if (claim->lock < 0)
+    return;
+  (void)dt__sys_unlink(cache->folder, claim->name);
+  (void)dt__sys_close(claim->lock);
+  claim->lock = -1;
 }

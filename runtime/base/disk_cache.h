@@ -17,6 +17,8 @@
 
 #include "runtime/base/text.h"
 
+#define DT_DISK_NAME_BYTES 64 // of an entry's name, at most; those of other files are longer
+
 typedef struct dt_disk_cache_t dt_disk_cache_t;
 
 // Opens the folder, which is made where there is none, removes what processes that died left there,
@@ -32,5 +34,17 @@ bool dt__disk_cache_find(dt_disk_cache_t *cache, const char *kind, const dt_text
 // Keeps it, for whoever asks next. A failure is logged and nothing else: the cache is no promise.
 void dt__disk_cache_keep(dt_disk_cache_t *cache, const char *kind, const dt_text_t *key,
                          const void *data, size_t bytes);
+
+// The right to make an entry that is not there. Whoever has none may make it all the same.
+typedef struct dt_disk_claim_t {
+  int lock; // an open file that is locked; -1: none
+  char name[DT_DISK_NAME_BYTES + 8];
+} dt_disk_claim_t;
+// False: somebody else has it, in this process or in another, who gives it up at his end at the
+// latest. True: it is the caller's, until dt__disk_cache_unclaim; also where there is no cache, or
+// files cannot be locked. Never waits.
+bool dt__disk_cache_claim(dt_disk_cache_t *cache, const char *kind, const dt_text_t *key,
+                          dt_disk_claim_t *out);
+void dt__disk_cache_unclaim(dt_disk_cache_t *cache, dt_disk_claim_t *claim);
 
 #endif // DT_RUNTIME_BASE_DISK_CACHE_H

@@ -38,7 +38,8 @@ typedef enum form_t { FORM_OTHER, FORM_ENTRY, FORM_TEMPORARY } form_t;
 #define HEX "0123456789abcdef"
 #define DECIMAL "0123456789"
 
-// <32 digits>.<kind>; for a while <32 digits>.<kind>.<16 digits>.tmp; <32 digits>.<kind>.<number>.
+// <32 digits>.<kind>; for a while <32 digits>.<kind>.<16 digits>.tmp and <32 digits>.<kind>.lock;
+// <32 digits>.<kind>.<number>.
 // <number> is what earlier versions wrote to.
 static form_t form_of(const char *name) {
   size_t letters = 0, len = strlen(name);
@@ -52,6 +53,8 @@ static form_t form_of(const char *name) {
     return len < DT_DISK_NAME_BYTES ? FORM_ENTRY : FORM_OTHER;
   if (letters == 0 || *at++ != '.')
     return FORM_OTHER;
+  if (strcmp(at, DT_DISK_LOCK + 1) == 0)
+    return FORM_TEMPORARY;
   if (strspn(at, HEX) == 16 && strcmp(at + 16, ".tmp") == 0)
     return FORM_TEMPORARY;
   size_t digits = strspn(at, DECIMAL),
@@ -98,7 +101,7 @@ static bool list_entries(int folder, entries_t *all) {
     if (form == FORM_ENTRY)
       add_entry(all, name, &info);
     else if (is_old(&info) && dt__sys_unlink(folder, name) == 0)
-      DT_LOG(DT_LOG_COMPILE, 2, "cache: %s, which nobody finished, is removed", name);
+      DT_LOG(DT_LOG_CACHE, 2, "%s, which nobody finished, is removed", name);
   }
   bool good = errno == 0 && !all->failed;
   dt__sys_list_end(list);
@@ -118,7 +121,7 @@ static void trim_to(int folder, entries_t *all, uint64_t bytes) {
   for (size_t k = 0; k < all->len && all->bytes > bytes; k++)
     if (dt__sys_unlink(folder, all->items[k].name) == 0 || errno == ENOENT)
       all->bytes -= all->items[k].bytes;
-  DT_LOG(DT_LOG_COMPILE, 1, "cache: %llu bytes of entries, longest not used, are removed",
+  DT_LOG(DT_LOG_CACHE, 1, "%llu bytes of entries, longest not used, are removed",
          (unsigned long long)(before - all->bytes));
 }
 

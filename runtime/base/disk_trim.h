@@ -4,11 +4,11 @@
 #ifndef DT_RUNTIME_BASE_DISK_TRIM_H
 #define DT_RUNTIME_BASE_DISK_TRIM_H
 
-#include "ductile/base.h"
+#include "runtime/base/disk_cache.h"
 
 #include <stdatomic.h>
 
-#define DT_DISK_NAME_BYTES 64 // of an entry's name, at most; those of temporary files are longer
+#define DT_DISK_LOCK ".lock" // behind the name of an entry that somebody makes
 
 typedef struct dt_disk_trim_t {
   uint64_t most_bytes;

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -128,6 +129,8 @@ int dt__sys_mkdir(const char *path, mode_t mode) {
 }
 
 int dt__sys_touch(int fd) { RETRIED(int, DT_SYSTEM_FILE, futimens(fd, NULL)); }
+
+int dt__sys_lock(int fd) { RETRIED(int, DT_SYSTEM_FILE, flock(fd, LOCK_EX | LOCK_NB)); }
 
 // A list is the C library's own (whose header and ours both have a DT_UNKNOWN).
 static DIR *stream_of(dt_sys_list_t *list) { return (DIR *)(void *)list; }

@@ -5,6 +5,7 @@
 
 #include "runtime/compile/external.h"
 
+#include "runtime/base/build.h"
 #include "runtime/base/disk_cache.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/log.h"
@@ -14,69 +15,12 @@
 #include "runtime/trace/hooks.h"
 #include "runtime/trace/op_list.h"
 
-#include <elf.h>
-#include <link.h>
 #include <string.h>
 
-#define FORMAT 8
-#define KIND "variant"
+#define FORMAT 9
 #define MOST_ENTRIES (1u << 20) // of any list
 
 // ---- Key ------------------------------------------------------------------------------------------
-
-// The build id that the linker gave the object that this code is in.
-typedef struct build_t {
-  uintptr_t inside;
-  const unsigned char *id;
-  size_t bytes;
-  bool shared; // a library: not the program itself
-} build_t;
-
-static void find_note(build_t *build, const unsigned char *at, size_t bytes) {
-  while (bytes >= sizeof(ElfW(Nhdr)) && !build->id) {
-    ElfW(Nhdr) note;
-    memcpy(&note, at, sizeof(note));
-    size_t name = (note.n_namesz + 3u) & ~(size_t)3, id = (note.n_descsz + 3u) & ~(size_t)3;
-    size_t all = sizeof(note) + name + id;
-    if (all > bytes)
-      return;
-    if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 &&
-        memcmp(at + sizeof(note), "GNU", 4) == 0) {
-      build->id = at + sizeof(note) + name;
-      build->bytes = note.n_descsz;
-    }
-    at += all;
-    bytes -= all;
-  }
-}
-
-static int find_build(struct dl_phdr_info *info, size_t size, void *user) {
-  build_t *build = user;
-  bool own = false;
-  (void)size;
-  for (ElfW(Half) k = 0; k < info->dlpi_phnum; k++) {
-    const ElfW(Phdr) *part = &info->dlpi_phdr[k];
-    uintptr_t begin = info->dlpi_addr + part->p_vaddr;
-    own |=
-        part->p_type == PT_LOAD && build->inside >= begin && build->inside < begin + part->p_memsz;
-  }
-  for (ElfW(Half) k = 0; own && k < info->dlpi_phnum; k++)
-    if (info->dlpi_phdr[k].p_type == PT_NOTE)
-      find_note(build, (const unsigned char *)(info->dlpi_addr + info->dlpi_phdr[k].p_vaddr),
-                info->dlpi_phdr[k].p_memsz);
-  build->shared = own && info->dlpi_name && info->dlpi_name[0];
-  return own;
-}
-
-void dt__artifact_build(dt_text_t *out, bool *out_shared) {
-  static const char here;
-  build_t build = {.inside = (uintptr_t)&here};
-  (void)dl_iterate_phdr(find_build, &build);
-  *out_shared = build.shared;
-  out->failed |= build.bytes == 0;
-  for (size_t k = 0; k < build.bytes; k++)
-    dt__text_printf(out, "%02x", build.id[k]);
-}
 
 static void put_target(const dt_target_t *t, dt_text_t *out) {
   dt__text_put(out, "target");
@@ -92,13 +36,17 @@ static void put_origin(const char *what, const dt_origin_t *origin, dt_text_t *o
 
 void dt__artifact_key(const dt_traced_t *traced, const dt_target_t *target,
                       const dt_artifact_place_t *place, dt_text_t *out) {
+  static const char here;
   const dt_graph_t *graph = traced->graph;
   dt__text_printf(out, "ductile %d.%d.%d format %d frame %u build ", DT_VERSION_MAJOR,
                   DT_VERSION_MINOR, DT_VERSION_PATCH, FORMAT, DT_FRAME_VERSION);
   bool shared = false;
-  dt__artifact_build(out, &shared);
+  dt__build_put(&here, out, &shared);
   dt__text_put(out, "\n");
-  place->codegen->key(place->device, out);
+  if (place->codegen)
+    place->codegen->key(place->device, out);
+  else
+    dt__text_put(out, "cpu");
   dt__text_put(out, "\n");
   put_target(target, out);
   dt__hooks_key(traced->hooks, out);
@@ -347,6 +295,10 @@ static void free_call(const dt_external_call_t *call) {
 }
 
 // ---- An entry -------------------------------------------------------------------------------------
+// The CPU's kernels have one: the unit that each is in.
+static uint32_t info_words(const dt_artifact_place_t *place) {
+  return place->codegen ? place->codegen->info_words : 1;
+}
 
 static void describe(stream_t *s, uint32_t info_words, dt_artifact_t *a, dt_compiled_t *c,
                      uint32_t *n_segments, uint32_t *n_outputs) {
@@ -410,22 +362,39 @@ void dt__artifact_keep(const dt_artifact_place_t *place, const dt_text_t *key,
   dt_compiled_t c = *compiled;
   a.calls = calls;
   a.n_calls = n_calls;
-  describe(&s, place->codegen->info_words, &a, &c, &c.n_segments, &n_outputs);
+  describe(&s, info_words(place), &a, &c, &c.n_segments, &n_outputs);
   if (!entry.failed)
-    dt__disk_cache_keep(place->cache, KIND, key, entry.data, entry.len);
+    dt__disk_cache_keep(place->cache, DT_ARTIFACT_KIND, key, entry.data, entry.len);
   dt__text_fini(&entry);
   dt__free(calls);
 }
 
 // ---- Loading --------------------------------------------------------------------------------------
 
+// All units of a CPU's, the host program's behind those of kernels.
+static dt_status_t load_cpu(const dt_artifact_t *a, dt_compiled_t *out) {
+  uint32_t n = a->n_objects + 1;
+  for (uint32_t k = 0; k < a->n_kernels; k++)
+    if (a->infos[k] >= n)
+      return DT_FAIL(DT_E_FORMAT, "kernel %u is in unit %u of %u", k, a->infos[k], n);
+  dt_object_t *objects = dt__calloc(n, sizeof(*objects));
+  if (!objects)
+    return DT_NO_MEMORY();
+  memcpy(objects, a->objects, a->n_objects * sizeof(*objects));
+  objects[a->n_objects] = a->host;
+  dt_status_t status = dt__load_objects(objects, n, out);
+  dt__free(objects);
+  return status ? status : dt__load_kernels(a->infos, a->n_kernels, out);
+}
+
 static dt_status_t load(const dt_artifact_place_t *place, dt_artifact_t *a,
                         const dt_traced_t *traced, uint32_t n_segments, dt_compiled_t *out) {
   const dt_op_list_t *ops = traced->hooks ? traced->hooks->ops : NULL;
   out->codegen = place->codegen;
-  DT_TRY(dt__load_objects(&a->host, 1, out));
+  DT_TRY(place->codegen ? dt__load_objects(&a->host, 1, out) : load_cpu(a, out));
   DT_TRY(dt__load_host(n_segments, out));
-  DT_TRY(place->codegen->reload(place->device, a, out));
+  if (place->codegen)
+    DT_TRY(place->codegen->reload(place->device, a, out));
   DT_TRY(dt__externals_load(a->calls, a->n_calls, ops, place->codegen, place->device,
                             &out->externals));
   out->external_table = dt__externals_table(out->externals);
@@ -456,13 +425,13 @@ static bool fits(const dt_compiled_t *c, const dt_traced_t *traced, uint32_t n_s
 }
 
 dt_status_t dt__artifact_find(const dt_artifact_place_t *place, const dt_text_t *key,
-                              const dt_traced_t *traced, dt_compiled_t **out) {
+                              const dt_traced_t *traced, dt_compiled_t **out, bool *out_refused) {
   void *entry = NULL;
   size_t size = 0;
   dt_artifact_t artifact = {0};
   uint32_t n_segments = 0, n_outputs = 0;
   *out = NULL;
-  if (!dt__disk_cache_find(place->cache, KIND, key, &entry, &size))
+  if (!dt__disk_cache_find(place->cache, DT_ARTIFACT_KIND, key, &entry, &size))
     return NULL;
   dt_compiled_t *compiled = dt__calloc(1, sizeof(*compiled));
   if (!compiled) {
@@ -470,7 +439,7 @@ dt_status_t dt__artifact_find(const dt_artifact_place_t *place, const dt_text_t 
     return DT_NO_MEMORY();
   }
   stream_t s = {.from = entry, .left = size};
-  describe(&s, place->codegen->info_words, &artifact, compiled, &n_segments, &n_outputs);
+  describe(&s, info_words(place), &artifact, compiled, &n_segments, &n_outputs);
   s.failed |= s.left != 0;
   dt_status_t status = NULL;
   if (s.failed)
@@ -485,11 +454,13 @@ dt_status_t dt__artifact_find(const dt_artifact_place_t *place, const dt_text_t 
     *out = compiled;
     return NULL;
   }
+  *out_refused = true;
   dt__compiled_unload(compiled);
   dt__compiled_destroy(compiled);
-  if (dt_status_code(status) == DT_E_NO_MEMORY || place->codegen->lost(place->device))
+  if (dt_status_code(status) == DT_E_NO_MEMORY ||
+      (place->codegen && place->codegen->lost(place->device)))
     return status;
-  DT_LOG(DT_LOG_COMPILE, 1, "cache: a variant is not used: %s", dt_status_message(status));
+  DT_LOG(DT_LOG_CACHE, 1, "a variant is not used: %s", dt_status_message(status));
   dt_status_free(status);
   return NULL;
 }

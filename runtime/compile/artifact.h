@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// A variant of a device as a file on disk: its machine code and whatever else a call needs, under a
-// key that names everything that the compile depends on. A process that finds one compiles nothing.
-// A doubtful file counts as not found.
+// A variant as a file on disk: its machine code and whatever else a call needs, under a key that
+// names everything that the compile depends on. A process that finds one compiles nothing. A
+// doubtful file counts as not found.
 #ifndef DT_RUNTIME_COMPILE_ARTIFACT_H
 #define DT_RUNTIME_COMPILE_ARTIFACT_H
 
 #include "runtime/base/text.h"
 #include "runtime/compile/load.h"
 
+#define DT_ARTIFACT_KIND "variant" // of entries (disk_cache.h)
+
 typedef struct dt_artifact_t {
   dt_object_t host;     // data owned
   dt_object_t *objects; // and their data owned; one a unit of kernels
   uint32_t n_objects;
-  // How each kernel is launched: codegen->info_words numbers a kernel, as they mean it. Owned.
+  // Of a device: how each kernel is launched, codegen->info_words numbers a kernel, as they mean
+  // it. Of the CPU: the unit that each kernel is in. Owned.
   uint32_t *infos;
   uint32_t n_kernels;
   // Calls of users' ops, by name, with identity and attributes: their kernels are those of the
@@ -23,14 +26,11 @@ typedef struct dt_artifact_t {
 
 // What it is for.
 typedef struct dt_artifact_place_t {
-  const dt_codegen_t *codegen;
+  const dt_codegen_t *codegen; // NULL: the CPU
   void *device;
   struct dt_disk_cache_t *cache;
 } dt_artifact_place_t;
 
-// The build id of the object that this code is in, and whether that is a shared library. *out is
-// failed where the linker gave none.
-void dt__artifact_build(dt_text_t *out, bool *out_shared);
 void dt__artifact_fini(dt_artifact_t *artifact);
 
 // The key of a compile: this build of the library, the device and its driver, both targets, the
@@ -38,11 +38,12 @@ void dt__artifact_fini(dt_artifact_t *artifact);
 // known of its symbols. *out is failed where this build has no identity: nothing is then kept.
 void dt__artifact_key(const dt_traced_t *traced, const dt_target_t *target,
                       const dt_artifact_place_t *place, dt_text_t *out);
-// Finds an entry of `traced` in the device's cache, loads it on the calling thread, a compile
-// thread, and makes *out of it. NULL in *out: nothing that can be used. A status: memory, or the
-// device is lost.
+// Finds an entry of `traced` in the place's cache, loads it on the calling thread, a compile
+// thread, and makes *out of it. NULL in *out: there is none, or, where *out_refused is set, one that
+// cannot be used. A status: memory, or the device is lost.
 dt_status_t dt__artifact_find(const dt_artifact_place_t *place, const dt_text_t *key,
-                              const dt_traced_t *traced, dt_compiled_t **out) DT_MUST_USE;
+                              const dt_traced_t *traced, dt_compiled_t **out,
+                              bool *out_refused) DT_MUST_USE;
 // Keeps what a compile of `n_outputs` results made.
 void dt__artifact_keep(const dt_artifact_place_t *place, const dt_text_t *key,
                        const dt_artifact_t *artifact, const dt_compiled_t *compiled,

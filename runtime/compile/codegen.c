@@ -130,6 +130,24 @@ static dt_status_t load_cpu(const dt_unit_map_t *map, const dt_object_t *objects
   return dt__load_kernels(map->unit_of_code, map->n_codes, out);
 }
 
+// Units change hands.
+static dt_status_t keep_cpu(const dt_unit_map_t *map, dt_object_t *objects, dt_artifact_t *keep) {
+  uint32_t n = map->n_units - 1;
+  keep->infos = dt__calloc(map->n_codes, sizeof(*keep->infos));
+  keep->objects = dt__calloc(n, sizeof(*keep->objects));
+  if (!keep->infos || !keep->objects)
+    return DT_NO_MEMORY();
+  keep->n_kernels = map->n_codes;
+  for (uint32_t i = 0; i < map->n_codes; i++)
+    keep->infos[i] = map->unit_of_code[i];
+  for (uint32_t i = 0; i <= n; i++) {
+    *(i < n ? &keep->objects[i] : &keep->host) = objects[i];
+    objects[i].data = NULL;
+  }
+  keep->n_objects = n;
+  return NULL;
+}
+
 // Kernels by the device's own, and the host program, whose unit is the last.
 static dt_status_t load_device(dt_jobs_t *jobs, const dt_codegen_request_t *request,
                                const dt_unit_map_t *map, dt_object_t *objects, dt_compiled_t *out) {
@@ -153,7 +171,10 @@ static dt_status_t load(dt_jobs_t *jobs, const dt_codegen_request_t *request,
     objects[i] = (dt_object_t){units[i].object, units[i].bytes};
   dt_status_t status = request->codegen ? load_device(jobs, request, map, objects, out)
                                         : load_cpu(map, objects, out);
-  units[map->n_units - 1].object = objects[map->n_units - 1].data;
+  if (!status && request->keep && !request->codegen)
+    status = keep_cpu(map, objects, request->keep);
+  for (uint32_t i = 0; i < map->n_units; i++)
+    units[i].object = objects[i].data;
   return status;
 }
 

@@ -22,7 +22,7 @@ typedef struct dt_codegen_request_t {
   bool verify;
   const char *name; // for dumps
   uint32_t variant;
-  dt_artifact_t *keep; // receives the code of a device; NULL: not wanted
+  dt_artifact_t *keep; // receives the code; NULL: not wanted
 } dt_codegen_request_t;
 
 // A kind of device. The host program of a variant is always the CPU's, and the last unit; the units

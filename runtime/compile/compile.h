@@ -22,6 +22,9 @@ typedef struct dt_compiler_options_t {
   bool verify;                                // verify graph and loops after every stage
   const char *without;                        // stages that are left out (dt__pipeline_without)
   const struct dt_workers_options_t *workers; // where code is made: worker.h; NULL: in this process
+  const char *cache_dir; // where code for the CPU is kept (disk_cache.h); NULL, "": nowhere
+  uint64_t cache_bytes;  // the most that is kept there
+  int64_t cache_wait_ns; // the most that another process is waited for, on any device
 } dt_compiler_options_t;
 
 dt_status_t dt__compiler_create(const dt_compiler_options_t *options,

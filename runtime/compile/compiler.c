@@ -6,6 +6,7 @@
 #include "runtime/compile/external.h"
 
 #include "lower/loop/loop.h"
+#include "runtime/base/disk_cache.h"
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
@@ -15,6 +16,7 @@
 #include "runtime/compile/artifact.h"
 #include "runtime/compile/codegen.h"
 #include "runtime/compile/jobs.h"
+#include "runtime/compile/kept.h"
 
 #include <string.h>
 
@@ -24,6 +26,8 @@ struct dt_compiler {
   uint32_t threads;
   bool verify;
   dt_target_t target;
+  dt_disk_cache_t *cache; // of code for the CPU; NULL: none is kept
+  int64_t cache_wait_ns;
 };
 
 // ---- Compiler -------------------------------------------------------------------------------------
@@ -50,6 +54,9 @@ dt_status_t dt__compiler_create(const dt_compiler_options_t *options, dt_compile
     return DT_NO_MEMORY();
   compiler->threads = options->threads ? options->threads : 1;
   compiler->verify = options->verify;
+  compiler->cache_wait_ns = options->cache_wait_ns;
+  if (options->cache_dir)
+    compiler->cache = dt__disk_cache_open(options->cache_dir, options->cache_bytes);
   dt_status_t status =
       options->workers ? dt__codegen_isolate(options->workers, &compiler->workers) : NULL;
   if (!status)
@@ -74,6 +81,7 @@ void dt__compiler_destroy(dt_compiler_t *compiler) {
   dt__codegen_stop(compiler->workers);
   dt__jobs_destroy(compiler->jobs);
   dt__codegen_end(compiler->workers);
+  dt__disk_cache_close(compiler->cache);
   dt__free(compiler);
 }
 
@@ -309,21 +317,7 @@ static dt_status_t compile_all(compile_t *compile, dt_artifact_t *keep, dt_compi
   return take_texts(compile->program, out);
 }
 
-// Whole compiles of a device are kept on disk; what somebody wants to look at is made anew.
-typedef struct kept_t {
-  compile_t *compile;
-  dt_artifact_place_t place;
-  dt_text_t key;
-  dt_compiled_t *found;
-} kept_t;
-
-static dt_status_t run_find(void *opaque) {
-  kept_t *kept = opaque;
-  compile_t *compile = kept->compile;
-  dt__artifact_key(compile->traced, &compile->target, &kept->place, &kept->key);
-  return dt__artifact_find(&kept->place, &kept->key, compile->traced, &kept->found);
-}
-
+// What somebody wants to look at is made anew.
 static bool wants_stages(void) { return any_dump() || dt__dump_on("llvm") || dt__dump_on("ptx"); }
 
 static dt_status_t describe_device(compile_t *compile) {
@@ -335,32 +329,36 @@ static dt_status_t describe_device(compile_t *compile) {
   return NULL;
 }
 
-static dt_status_t compile_device(compile_t *compile, dt_compiled_t **compiled) {
-  dt_artifact_t artifact = {0};
-  DT_TRY(describe_device(compile));
-  kept_t kept = {.compile = compile,
-                 .place = {.codegen = compile->codegen,
-                           .device = compile->device,
-                           .cache = compile->codegen->cache
-                                        ? compile->codegen->cache(compile->device)
-                                        : NULL}};
-  bool keeps = kept.place.cache && !wants_stages();
-  dt_job_t find = {.run = run_find, .arg = &kept};
-  dt__text_init(&kept.key);
-  dt_status_t status = keeps ? dt__jobs_run(compile->compiler->jobs, &find, 1, 0) : NULL;
-  if (!status && kept.found) {
-    DT_LOG(DT_LOG_COMPILE, 2, "cache: all of %s.%u", compile->name, compile->variant);
-    dt__compiled_destroy(*compiled);
-    *compiled = kept.found;
-  } else if (!status) {
-    status = compile_all(compile, keeps ? &artifact : NULL, *compiled);
-    if (!status && keeps)
-      dt__artifact_keep(&kept.place, &kept.key, &artifact, *compiled,
-                        compile->traced->graph->outputs.len);
-    dt__artifact_fini(&artifact);
-  }
-  dt__text_fini(&kept.key);
-  return status;
+static dt_status_t make(void *user, dt_artifact_t *keep, dt_compiled_t *own) {
+  return compile_all(user, keep, own);
+}
+
+static dt_disk_cache_t *cache_of(const compile_t *compile) {
+  const dt_codegen_t *codegen = compile->codegen;
+  if (!codegen)
+    return compile->compiler->cache;
+  return codegen->cache ? codegen->cache(compile->device) : NULL;
+}
+
+static dt_status_t find_or_compile(compile_t *compile, dt_compiled_t **own) {
+  dt_disk_cache_t *cache = cache_of(compile);
+  if (compile->codegen)
+    DT_TRY(describe_device(compile));
+  if (!cache || wants_stages())
+    return compile_all(compile, NULL, *own);
+  return dt__compile_kept(
+      &(dt_kept_request_t){
+          .jobs = compile->compiler->jobs,
+          .place = {.codegen = compile->codegen, .device = compile->device, .cache = cache},
+          .traced = compile->traced,
+          .target = &compile->target,
+          .watch = compile->arena.watch,
+          .wait_ns = compile->compiler->cache_wait_ns,
+          .name = compile->name,
+          .variant = compile->variant,
+          .make = make,
+          .user = compile},
+      own);
 }
 
 dt_status_t dt__compile(dt_compiler_t *compiler, const dt_compile_request_t *request,
@@ -385,8 +383,7 @@ dt_status_t dt__compile(dt_compiler_t *compiler, const dt_compile_request_t *req
   dt__arena_init(&compile.arena, 0);
   compile.arena.watch = request->watch;
   int64_t begin = dt__now_ns();
-  dt_status_t status = request->codegen ? compile_device(&compile, &compiled)
-                                        : compile_all(&compile, NULL, compiled);
+  dt_status_t status = find_or_compile(&compile, &compiled);
   status = dt__watch_explain(request->watch, status);
   if (!status && compiled->segments_reason)
     DT_LOG(DT_LOG_COMPILE, 1, "%s.%u reads numbers from data on the host: %s", name, variant,

@@ -2,6 +2,7 @@
 // Finds the worker program, and checks that it is of this build.
 #include "ductile/function.h"
 
+#include "runtime/base/build.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
 #include "runtime/compile/artifact.h"
@@ -69,10 +70,11 @@ dt_status_t dt__worker_find(const char *path, char **out) {
 
 // ---- Who it is --------------------------------------------------------------------------------------
 void dt__worker_hello(dt_text_t *out) {
+  static const char here;
   dt_text_t build;
   bool shared = false;
   dt__text_init(&build);
-  dt__artifact_build(&build, &shared);
+  dt__build_put(&here, &build, &shared);
   bool known = shared && !build.failed && build.len;
   dt__text_printf(out, NAME " protocol %d version %d.%d.%d build %s", DT_WORKER_PROTOCOL,
                   DT_VERSION_MAJOR, DT_VERSION_MINOR, DT_VERSION_PATCH,

@@ -132,7 +132,10 @@ static dt_status_t runtime_init(dt_runtime_t *runtime, const dt_runtime_options_
       .pool_width = threads,
       .cpu = params->cpu,
       .verify = params->verify,
-      .without = params->without};
+      .without = params->without,
+      .cache_dir = params->cache_dir,
+      .cache_bytes = (uint64_t)params->cache_mib << 20,
+      .cache_wait_ns = (int64_t)params->cache_wait_ms * 1000000};
   return dt__compiler_create(&compiler, &runtime->compiler);
 }
 

@@ -8,7 +8,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 calls='open|openat|openat2|fopen|fdopen|opendir|close|read|pread|readv|write|pwrite|writev|fsync'
 calls+='|fdatasync|ftruncate|fallocate|stat|fstat|lstat|fstatat|rename|renameat|unlink|unlinkat|mkdir'
-calls+='|mkdirat|link|linkat|futimens|utimensat|readdir|mmap|mprotect|mremap|memfd_create|shm_open'
+calls+='|mkdirat|flock|link|linkat|futimens|utimensat|readdir|mmap|mprotect|mremap|memfd_create|shm_open'
 calls+='|pthread_create|thrd_create|mkstemp|tmpfile'
 parts='runtime|symshape|lower|guards|fuse|backend_llvm|backend_cuda|cudagraphs|frontends|library'
 # shellcheck disable=SC2016 # $0 is awk's

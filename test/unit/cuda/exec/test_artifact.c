@@ -371,8 +371,8 @@ static const char *refusal; // what it is refused for
 
 static void hear_of_entries(void *user, const char *line, size_t len) {
   (void)user;
-  found |= memmem(line, len, "cache: all of", 13) != NULL;
-  refused |= refusal && memmem(line, len, "cache: a variant is not used", 28) &&
+  found |= memmem(line, len, "[cache] all of", 14) != NULL;
+  refused |= refusal && memmem(line, len, "[cache] a variant is not used", 29) &&
              memmem(line, len, refusal, strlen(refusal));
 }
 
@@ -382,7 +382,7 @@ static bool live_with_op(dt_op_options_t op) {
   static const dt_input_decl_t vector[] = {{.name = "x", .dtype = DT_F32, .rank = 1}};
   dt_function_options_t options = options_of(1, vector);
   found = refused = false;
-  variable_set("DUCTILE_LOG", "compile:2");
+  variable_set("DUCTILE_LOG", "cache:2");
   dt_log_sink_set(hear_of_entries, NULL);
   fixture_t f = fixture_on(DT_CUDA, 1);
   f.rng = (rng_t){3};

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// See kept.h.
+#include "runtime/compile/kept.h"
+
+#include "runtime/base/disk_cache.h"
+#include "runtime/base/log.h"
+#include "runtime/base/memory.h"
+#include "runtime/base/status.h"
+#include "runtime/base/thread.h"
+#include "runtime/base/watch.h"
+
+#include <time.h>
+
+#define LEAST_PAUSE_NS INT64_C(1000000) // between two looks at another process
+#define MOST_PAUSE_NS INT64_C(20000000)
+
+typedef struct kept_t {
+  const dt_kept_request_t *request;
+  dt_text_t key;
+  dt_compiled_t *found;
+  bool refused; // an entry was there that cannot be used
+} kept_t;
+
+static dt_status_t run_find(void *opaque) {
+  kept_t *kept = opaque;
+  const dt_kept_request_t *request = kept->request;
+  if (!kept->key.len)
+    dt__artifact_key(request->traced, request->target, &request->place, &kept->key);
+  return dt__artifact_find(&request->place, &kept->key, request->traced, &kept->found,
+                           &kept->refused);
+}
+
+static dt_status_t find(kept_t *kept) {
+  dt_job_t job = {.run = run_find, .arg = kept};
+  return dt__jobs_run(kept->request->jobs, &job, 1, 0);
+}
+
+static void pause_for(int64_t ns) {
+  struct timespec time = {.tv_nsec = ns};
+  (void)nanosleep(&time, NULL);
+}
+
+// Until nobody else makes the entry, or it took too long.
+static dt_status_t claim(const kept_t *kept, dt_disk_claim_t *out) {
+  const dt_kept_request_t *request = kept->request;
+  int64_t begin = dt__now_ns(), pause = LEAST_PAUSE_NS;
+  while (!dt__disk_cache_claim(request->place.cache, DT_ARTIFACT_KIND, &kept->key, out)) {
+    if (dt__now_ns() - begin >= request->wait_ns) {
+      DT_LOG(DT_LOG_CACHE, 1, "%s.%u: another process still compiles it after %.1f s",
+             request->name, request->variant, (double)request->wait_ns * 1e-9);
+      return NULL;
+    }
+    DT_TRY(dt__watch_check(request->watch));
+    pause_for(pause);
+    pause = pause < MOST_PAUSE_NS / 2 ? 2 * pause : MOST_PAUSE_NS;
+  }
+  return NULL;
+}
+
+static dt_status_t make(const kept_t *kept, dt_compiled_t *own) {
+  const dt_kept_request_t *request = kept->request;
+  dt_artifact_t artifact = {0};
+  dt_status_t status = request->make(request->user, &artifact, own);
+  if (!status)
+    dt__artifact_keep(&request->place, &kept->key, &artifact, own,
+                      request->traced->graph->outputs.len);
+  dt__artifact_fini(&artifact);
+  return status;
+}
+
+static dt_status_t find_or_make(kept_t *kept, dt_compiled_t *own) {
+  dt_disk_claim_t taken = {.lock = -1};
+  DT_TRY(find(kept));
+  if (kept->found)
+    return NULL;
+  DT_TRY(claim(kept, &taken));
+  dt_status_t status = NULL;
+  if (!kept->refused) // else somebody may have made it meanwhile
+    status = find(kept);
+  if (!status && !kept->found)
+    status = make(kept, own);
+  dt__disk_cache_unclaim(kept->request->place.cache, &taken);
+  return status;
+}
+
+dt_status_t dt__compile_kept(const dt_kept_request_t *request, dt_compiled_t **own) {
+  kept_t kept = {.request = request};
+  dt__text_init(&kept.key);
+  dt_status_t status = find_or_make(&kept, *own);
+  dt__text_fini(&kept.key);
+  if (!kept.found)
+    return status;
+  DT_LOG(DT_LOG_CACHE, 2, "all of %s.%u", request->name, request->variant);
+  dt__compiled_destroy(*own);
+  *own = kept.found;
+  return status;
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compiles whose results are kept on disk: found there, or made and kept for the next process. Of
+// processes that want the same one makes it, and the others wait for that, for a bounded time.
+#ifndef DT_RUNTIME_COMPILE_KEPT_H
+#define DT_RUNTIME_COMPILE_KEPT_H
+
+#include "runtime/compile/artifact.h"
+#include "runtime/compile/jobs.h"
+
+typedef struct dt_kept_request_t {
+  dt_jobs_t *jobs;
+  dt_artifact_place_t place;
+  const dt_traced_t *traced;
+  const dt_target_t *target;
+  struct dt_watch_t *watch; // what ends the wait; NULL: its time alone
+  int64_t wait_ns;          // the most that another process is waited for
+  const char *name;         // with `variant`, for logs
+  uint32_t variant;
+  // Makes what is in `own`, and fills `keep`, which is fini'd by the caller.
+  dt_status_t (*make)(void *user, dt_artifact_t *keep, dt_compiled_t *own);
+  void *user;
+} dt_kept_request_t;
+
+// *own is zeroed, and the caller's; where an entry is found another takes its place. Not on a
+// compile thread.
+dt_status_t dt__compile_kept(const dt_kept_request_t *request, dt_compiled_t **own) DT_MUST_USE;
+
+#endif // DT_RUNTIME_COMPILE_KEPT_H
