@@ -167,6 +167,31 @@ DT_API dt_status_t dt_function_repro(dt_function_t *function, dt_tensor_t *const
                                      uint32_t n_inputs, const char *why,
                                      char **out_path) DT_MUST_USE;
 
+// ---- The folder of compiled code ----------------------------------------------------------------
+
+// Of an entry of DUCTILE_CACHE_DIR, which other processes add to and take from meanwhile. What it
+// points to ends with the visit.
+typedef struct dt_cache_entry_t {
+  const char *name; // of its file
+  const char *kind; // "variant": all code of one; "cubin": code of a device, and nothing else
+  const char *of;   // the library's version and build, and what the code is for; "" if damaged
+  uint64_t bytes;   // of the file
+  int64_t used_ns;  // when it was found or written last: nanoseconds of CLOCK_REALTIME
+  bool sound;       // its sums are right; others are never used
+} dt_cache_entry_t;
+typedef void (*dt_cache_visit_fn_t)(void *closure, const dt_cache_entry_t *entry);
+
+// Reads each entry and hands it to `visit`, those that were not used for the longest time first.
+// `folder` NULL: the one that a runtime would use. DT_E_STATE: it would keep nothing. DT_E_IO: the
+// folder cannot be used, and why. [any]
+DT_API dt_status_t dt_cache_visit(const char *folder, dt_cache_visit_fn_t visit,
+                                  void *closure) DT_MUST_USE;
+// Removes damaged entries, files of processes that died, and what was not used for the longest time
+// until at most `most_bytes` are left. *out_bytes, which may be NULL, is what went. Statuses as
+// above. [any]
+DT_API dt_status_t dt_cache_clean(const char *folder, uint64_t most_bytes,
+                                  uint64_t *out_bytes) DT_MUST_USE;
+
 #ifdef __cplusplus
 }
 #endif

@@ -155,3 +155,25 @@ void dt__disk_trim_added(dt_disk_trim_t *trim, int folder, uint64_t bytes) {
   if (all > trim->most_bytes || added > trim->most_bytes / SHARE)
     count_and_trim(trim, folder);
 }
+
+// ---- Asked for ------------------------------------------------------------------------------------
+
+bool dt__disk_trim_each(int folder, dt_disk_visit_fn_t visit, void *user) {
+  entries_t all = {0};
+  bool good = list_entries(folder, &all);
+  if (all.len)
+    qsort(all.items, all.len, sizeof(all.items[0]), compare);
+  for (size_t k = 0; good && k < all.len; k++)
+    visit(user, all.items[k].name, all.items[k].used, all.items[k].bytes);
+  dt__free(all.items);
+  return good;
+}
+
+bool dt__disk_trim_to(int folder, uint64_t most_bytes) {
+  entries_t all = {0};
+  bool good = list_entries(folder, &all);
+  if (good && all.bytes > most_bytes)
+    trim_to(folder, &all, most_bytes);
+  dt__free(all.items);
+  return good && all.bytes <= most_bytes;
+}

@@ -39,8 +39,8 @@ void dt__artifact_fini(dt_artifact_t *artifact);
 void dt__artifact_key(const dt_traced_t *traced, const dt_target_t *target,
                       const dt_artifact_place_t *place, dt_text_t *out);
 // Finds an entry of `traced` in the place's cache, loads it on the calling thread, a compile
-// thread, and makes *out of it. NULL in *out: there is none, or, where *out_refused is set, one that
-// cannot be used. A status: memory, or the device is lost.
+// thread, and makes *out of it. NULL in *out: there is none, or one that cannot be used, where
+// *out_refused is set. A status: memory, or the device is lost.
 dt_status_t dt__artifact_find(const dt_artifact_place_t *place, const dt_text_t *key,
                               const dt_traced_t *traced, dt_compiled_t **out,
                               bool *out_refused) DT_MUST_USE;

@@ -26,6 +26,9 @@ static dt_status_t run_find(void *opaque) {
   const dt_kept_request_t *request = kept->request;
   if (!kept->key.len)
     dt__artifact_key(request->traced, request->target, &request->place, &kept->key);
+  if (kept->key.failed)
+    DT_LOG(DT_LOG_CACHE, 1, "%s.%u is not kept: this build of the library has no build id",
+           request->name, request->variant);
   return dt__artifact_find(&request->place, &kept->key, request->traced, &kept->found,
                            &kept->refused);
 }
