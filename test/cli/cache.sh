@@ -8,7 +8,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 folder=$work/code
-x=(--input x=values:1,2,3 --input trips=values:3)
+x=(--input 'x=values:1,2,3' --input trips=values:3)
 
 failures=0
 # expect STATUS PATTERN ARGUMENT…: the command ends so, and says PATTERN.
