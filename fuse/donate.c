@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // See donate.h. A result, or the argument's own new value, is first written behind the last kernel
 // that reads the argument, or by that kernel itself, if it stores each element where it has read
-// it.
+// it. So may one of a bundle, where the others touch neither.
 #include "fuse/donate.h"
 
 #include "fuse/body.h"
@@ -126,6 +126,26 @@ static bool replaces(const dt_program_t *program, uint32_t k, uint32_t from, uin
   return true;
 }
 
+static bool touches(const dt_kernel_t *kernel, dt_buffer_id_t id) {
+  for (uint32_t s = 0; s < kernel->stages.len; s++)
+    for (uint32_t i = 0; i < kernel->stages.items[s].insts.len; i++)
+      if (dt__inst_reads(&kernel->stages.items[s].insts.items[i]).id == id.id)
+        return true;
+  return dt__kernel_stores_to(kernel, id.id);
+}
+
+// Of the kernels that run in turns with kernel k, and are all of one bundle, no other touches the
+// buffer.
+static bool is_its_own(const dt_program_t *program, const uses_t *uses, uint32_t k, uint32_t b) {
+  span_t span = uses->spans[k];
+  dt_kernel_chain_t chain = dt__kernel_chain(program, k);
+  bool own = span.first == chain.first && span.end == chain.end &&
+             (span.end == span.first + 1 || dt__chain_is_bundle(program, chain));
+  for (uint32_t other = span.first; own && other < span.end; other++)
+    own = other == k || !touches(&program->kernels.items[other], (dt_buffer_id_t){b + 1});
+  return own;
+}
+
 // `from` and `to` are buffers, [id - 1].
 static bool may_lie_in(const dt_program_t *program, const uses_t *uses, uint32_t from,
                        uint32_t to) {
@@ -137,9 +157,9 @@ static bool may_lie_in(const dt_program_t *program, const uses_t *uses, uint32_t
   if (uses->read_until[from] <= uses->written_from[to])
     return true;
   span_t span = uses->spans[writer];
-  bool alone = span.end == span.first + 1 && uses->written_from[to] == writer;
-  return alone && uses->reader[from] == writer && uses->read_until[from] == writer + 1 &&
-         replaces(program, writer, from, to);
+  return uses->written_from[to] == span.first && uses->reader[from] == writer &&
+         uses->read_until[from] == span.end && is_its_own(program, uses, writer, from) &&
+         is_its_own(program, uses, writer, to) && replaces(program, writer, from, to);
 }
 
 // ---- New values ---------------------------------------------------------------------------------
@@ -162,14 +182,6 @@ static bool is_update(const dt_program_t *program, uint32_t k, dt_buffer_id_t *f
   for (uint32_t d = 0; same && d < a->rank; d++)
     same = a->strides[d].id == b->strides[d].id && load->index[d].id == store->index[d].id;
   return same;
-}
-
-static bool touches(const dt_kernel_t *kernel, dt_buffer_id_t id) {
-  for (uint32_t s = 0; s < kernel->stages.len; s++)
-    for (uint32_t i = 0; i < kernel->stages.items[s].insts.len; i++)
-      if (dt__inst_reads(&kernel->stages.items[s].insts.items[i]).id == id.id)
-        return true;
-  return dt__kernel_stores_to(kernel, id.id);
 }
 
 // Kernel `copy` is the only one that stores to the argument, and of those that update any the only

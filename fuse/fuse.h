@@ -36,6 +36,8 @@ dt_status_t dt__fuse_slices(dt_program_t *program, const dt_target_t *target) DT
 // Splits reductions that have too few outer iterations, merges loops, and gives every kernel its
 // schedules.
 dt_status_t dt__fuse_schedule(dt_program_t *program, const dt_target_t *target) DT_MUST_USE;
+// Devices: runs small maps that have nothing to do with each other together, as one launch.
+dt_status_t dt__fuse_foreach(dt_program_t *program, const dt_target_t *target) DT_MUST_USE;
 // Moves kernels that read constants only to the front (n_once), makes their results ONCE buffers,
 // and places TEMP and ONCE buffers: which may share memory is decided here, offsets are
 // expressions.

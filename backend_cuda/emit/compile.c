@@ -5,6 +5,7 @@
 #include "backend_cuda/emit/early.h"
 #include "backend_cuda/emit/kernel.h"
 #include "backend_cuda/emit/matmul.h"
+#include "backend_llvm/emit/grid.h"
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
@@ -153,21 +154,25 @@ dt_status_t dt__cuda_kernel_info(dt_program_t *program, const dt_unit_map_t *map
   uint32_t team = schedule->team ? schedule->team : 1, shared_bytes = 0;
   dt_matmul_plan_t plan = {0};
   dt_cuda_chain_t chain = {0};
-  if (kernel->chain)
+  dt_kernel_chain_t launched = dt__kernel_chain(program, origin.kernel);
+  bool bundle = dt__chain_is_bundle(program, launched);
+  if (kernel->chain && !bundle)
     DT_TRY(dt__cuda_chain(program, origin.kernel, origin.schedule, target->strict_fp, &chain));
   else if (schedule->kind == DT_SCHEDULE_TEAM_MATMUL)
     DT_TRY(dt__matmul_plan(program, kernel, schedule, target->strict_fp, &plan));
   shared_bytes = kernel->chain ? chain.shared_bytes : plan.shared_bytes;
-  uint32_t threads = dt__cuda_block_threads(target, schedule);
-  *out = (dt_cuda_kernel_info_t){.threads = threads,
-                                 .teams = threads / team,
-                                 .n_words = params.n_buffers + params.n_symbols,
-                                 .unit = map->unit_of_code[code],
-                                 .behind = code - map->entry_of_code[code],
-                                 .member = map->member_of_code[code],
-                                 .waits = dt__cuda_waits(target),
-                                 .checks = launch_checks(program, origin.kernel),
-                                 .most_blocks = useful_blocks(program, kernel, schedule),
-                                 .shared_bytes = shared_bytes};
+  uint32_t threads = bundle ? dt__bundle_threads(program, target, launched)
+                            : dt__cuda_block_threads(target, schedule);
+  *out =
+      (dt_cuda_kernel_info_t){.threads = threads,
+                              .teams = bundle ? 1 : threads / team,
+                              .n_words = params.n_buffers + params.n_symbols,
+                              .unit = map->unit_of_code[code],
+                              .behind = code - map->entry_of_code[code],
+                              .member = map->member_of_code[code],
+                              .waits = dt__cuda_waits(target),
+                              .checks = launch_checks(program, origin.kernel),
+                              .most_blocks = bundle ? 0 : useful_blocks(program, kernel, schedule),
+                              .shared_bytes = shared_bytes};
   return NULL;
 }

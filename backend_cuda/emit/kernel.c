@@ -2,7 +2,7 @@
 // See kernel.h. An entry has a body for each of its schedules, and branches to the one that a
 // launch names. A body is emitted twice where vectors pay: for whole vectors, taken where
 // dt__lanes_aligned holds, and element by element. Threads then still take neighbouring elements.
-// Each member of a chain has versions of its own (chain.c).
+// Each member of a chain has versions of its own (chain.c), and so has each of a bundle.
 #include "backend_cuda/emit/kernel.h"
 
 #include "backend_cuda/emit/chain.h"
@@ -10,6 +10,8 @@
 #include "backend_cuda/emit/matmul.h"
 #include "backend_cuda/emit/ptx.h"
 #include "backend_llvm/emit/aligned.h"
+#include "backend_llvm/emit/grid.h"
+#include "backend_llvm/emit/index.h"
 #include "backend_llvm/emit/loops.h"
 
 #include "runtime/base/status.h"
@@ -18,11 +20,17 @@
 #include <string.h>
 
 #define PTX_KERNEL 71 // LLVM's calling convention
+// Of a processor, about: by itself NVIDIA's assembler wants more of them, and spills what tells
+// where a bundle's kernels are.
+#define BUNDLE_THREADS 576
 
 typedef struct entry_t {
   dt_body_t k;
-  dt_cuda_chain_t chain; // without kernels: none
+  dt_cuda_chain_t chain;    // without kernels: none
+  dt_kernel_chain_t bundle; // without kernels: none
+  LLVMBasicBlockRef share;  // bundles: where a block goes that has done its part of a kernel
   uint32_t n_words, shared_bytes, matmul_blocks;
+  uint32_t threads;                // of a block
   LLVMTypeRef block;               // [n_words + tail] x i64
   LLVMValueRef count, first, step; // grid items: this team's first one, and how far to the next
   bool late;  // the wait for earlier work stands where items are begun, not here
@@ -55,9 +63,11 @@ static LLVMValueRef open_entry(entry_t *e, dt_emit_t *m, const char *name) {
   add_attribute(m, fn, 1, "align", 8, NULL);
   add_attribute(m, fn, 1, "noalias", 0, NULL);
   add_attribute(m, fn, 1, "readonly", 0, NULL);
-  add_number(m, fn, "nvvm.reqntid", dt__cuda_block_threads(m->target, e->k.schedule));
+  add_number(m, fn, "nvvm.reqntid", e->threads);
   if (e->k.schedule->kind == DT_SCHEDULE_TEAM_MATMUL)
     add_number(m, fn, "nvvm.minctasm", e->matmul_blocks);
+  else if (e->bundle.end)
+    add_number(m, fn, "nvvm.minctasm", BUNDLE_THREADS / e->threads + 1);
   else if (e->k.schedule->room)
     add_number(m, fn, "nvvm.minctasm", e->k.schedule->room);
   return fn;
@@ -73,7 +83,7 @@ static LLVMValueRef tail_word(entry_t *e, size_t offset, LLVMTypeRef type) {
 static void place_thread(entry_t *e) {
   dt_body_t *k = &e->k;
   dt_emit_t *m = k->m;
-  uint32_t threads = dt__cuda_block_threads(m->target, k->schedule), teams = threads / k->team;
+  uint32_t teams = e->threads / k->team;
   LLVMValueRef tid = dt__cuda_register(m, DT_CUDA_TID), block = dt__cuda_register(m, DT_CUDA_CTAID);
   LLVMValueRef blocks = dt__cuda_register(m, DT_CUDA_NCTAID), size = dt__emit_i64(m, k->team);
   LLVMValueRef own = LLVMBuildUDiv(m->b, tid, size, "");
@@ -121,6 +131,10 @@ static bool items_meet(const dt_body_t *k) {
 // The next kernel takes this kernel's end for the end of all work before it, so a late kernel waits
 // for that work even where it has nothing to do.
 static void end_thread(const entry_t *e) {
+  if (e->share) {
+    LLVMBuildBr(e->k.m->b, e->share);
+    return;
+  }
   if (e->late)
     dt__cuda_wait_for_work(e->k.m);
   LLVMBuildRetVoid(e->k.m->b);
@@ -237,7 +251,14 @@ static void emit_versions(entry_t *e) {
 static dt_status_t plan_entry(entry_t *e, dt_emit_t *m, uint32_t index, uint32_t s) {
   const dt_kernel_t *kernel = &m->program.kernels.items[index];
   const dt_schedule_t *schedule = &kernel->schedules.items[s];
+  dt_kernel_chain_t chain = dt__kernel_chain(&m->program, index);
   dt_matmul_plan_t plan = {0};
+  e->threads = dt__cuda_block_threads(m->target, schedule);
+  if (dt__chain_is_bundle(&m->program, chain)) {
+    e->bundle = chain;
+    e->threads = dt__bundle_threads(&m->program, m->target, chain);
+    return NULL;
+  }
   if (kernel->chain) {
     DT_TRY(dt__cuda_chain(&m->program, index, s, m->target->strict_fp, &e->chain));
     e->shared_bytes = e->chain.shared_bytes;
@@ -266,7 +287,7 @@ static dt_status_t prepare_entry(entry_t *e, dt_emit_t *m, uint32_t index, uint3
   DT_TRY(plan_entry(e, m, index, s));
   DT_TRY(dt__body_init(&e->k, m, kernel, schedule));
   e->n_words = params->n_buffers + params->n_symbols;
-  e->k.team = schedule->team ? schedule->team : 1;
+  e->k.team = e->bundle.end ? e->threads : schedule->team ? schedule->team : 1;
   return NULL;
 }
 
@@ -283,11 +304,130 @@ static void wait_early(entry_t *e, const dt_kernel_params_t *params) {
     dt__cuda_wait_for_work(k->m);
 }
 
+// ---- Bundles --------------------------------------------------------------------------------------
+// Blocks are dealt out to the kernels in their order. A block goes through the kernels to the one
+// that it is of, by numbers that are worked out on the way, and only then waits for earlier work.
+// It goes on with another share where the grid has fewer blocks than shares.
+
+// What is the same for all shares is worked out by each: all kernels' numbers together would take
+// the registers of all threads.
+static void work_out_again(dt_emit_t *m, LLVMValueRef back) {
+  static const char loop[] = "llvm.loop", keep[] = "llvm.licm.disable";
+  LLVMMetadataRef text = LLVMMDStringInContext2(m->context, keep, sizeof(keep) - 1);
+  LLVMMetadataRef self = LLVMTemporaryMDNode(m->context, NULL, 0);
+  LLVMMetadataRef both[2] = {self, LLVMMDNodeInContext2(m->context, &text, 1)};
+  LLVMMetadataRef node = LLVMMDNodeInContext2(m->context, both, 2);
+  LLVMMetadataReplaceAllUsesWith(self, node);
+  LLVMSetMetadata(back, LLVMGetMDKindIDInContext(m->context, loop, sizeof(loop) - 1),
+                  LLVMMetadataAsValue(m->context, node));
+}
+
+// Of all parameters those that `own` has.
+static void bind_own(dt_body_t *k, const dt_kernel_params_t *all, const dt_kernel_params_t *own) {
+  for (uint32_t i = 0; i < all->n_buffers; i++)
+    for (uint32_t j = 0; j < own->n_buffers; j++)
+      if (own->buffers[j].id == all->buffers[i].id)
+        dt__bind_parameter(k, all, i);
+  for (uint32_t i = 0; i < all->n_symbols; i++)
+    for (uint32_t j = 0; j < own->n_symbols; j++)
+      if (own->symbols[j] == all->symbols[i])
+        dt__bind_parameter(k, all, all->n_buffers + i);
+}
+
+// Puts the way to kernel `at` into `find` and its body behind it. The block's share is number *left
+// of this kernel and those behind it; *left: of those behind it, which are at `others`.
+static dt_status_t emit_bundled(const entry_t *e, uint32_t at, const dt_kernel_params_t *all,
+                                LLVMBasicBlockRef find, LLVMBasicBlockRef others,
+                                LLVMValueRef *left) {
+  entry_t own = *e;
+  dt_body_t *k = &own.k;
+  dt_emit_t *m = k->m;
+  const dt_kernel_t *kernel = &m->program.kernels.items[at];
+  const dt_schedule_t *schedule = &kernel->schedules.items[0];
+  dt_kernel_params_t params = {0};
+  dt_text_t text;
+  dt__text_init(&text);
+  dt_status_t status = dt__kernel_print(&m->program, kernel, &params, &text);
+  dt__text_fini(&text);
+  DT_TRY(status);
+  DT_TRY(dt__schedule_verify(m, kernel, schedule));
+  DT_TRY(dt__body_take(k, kernel, schedule));
+  k->team = schedule->team;
+  k->scopes[0].block = find;
+  dt__body_at(k, 0);
+  bind_own(k, all, &params);
+  LLVMValueRef blocks = dt__index_scalar(k, dt__bundled_blocks(m, kernel, e->threads));
+  dt__body_at(k, 0);
+  LLVMBasicBlockRef body = dt__emit_block(m, k->fn, "bundled");
+  LLVMValueRef here = LLVMBuildICmp(m->b, LLVMIntSLT, *left, blocks, "");
+  LLVMValueRef behind = LLVMBuildSub(m->b, *left, blocks, "");
+  LLVMBuildCondBr(m->b, here, body, others);
+  k->scopes[0].block = body;
+  dt__body_at(k, 0);
+  if (e->late)
+    dt__cuda_wait_for_work(m);
+  own.late = false;
+  k->least_level = 0;
+  LLVMValueRef tid = dt__cuda_register(m, DT_CUDA_TID), team = dt__emit_i64(m, k->team);
+  LLVMValueRef teams = dt__emit_i64(m, e->threads / k->team);
+  k->rank = k->team > 1 ? LLVMBuildURem(m->b, tid, team, "") : NULL;
+  own.first = LLVMBuildNSWAdd(m->b, LLVMBuildNSWMul(m->b, *left, teams, ""),
+                              LLVMBuildUDiv(m->b, tid, team, ""), "");
+  own.step = LLVMBuildNSWMul(m->b, blocks, teams, "");
+  own.sized = true;
+  emit_versions(&own);
+  *left = behind;
+  return NULL;
+}
+
+static dt_status_t emit_bundle(entry_t *e, const dt_kernel_params_t *params) {
+  dt_body_t *k = &e->k;
+  dt_emit_t *m = k->m;
+  LLVMBasicBlockRef before = LLVMGetInsertBlock(m->b);
+  LLVMBasicBlockRef find = dt__emit_block(m, k->fn, "shares");
+  LLVMBasicBlockRef next = dt__emit_block(m, k->fn, "next");
+  LLVMBasicBlockRef done = dt__emit_block(m, k->fn, "done");
+  LLVMBuildBr(m->b, find);
+  LLVMPositionBuilderAtEnd(m->b, find);
+  LLVMValueRef share = LLVMBuildPhi(m->b, m->t_i64, ""), left = share;
+  e->share = next;
+  for (uint32_t at = e->bundle.first; at < e->bundle.end; at++) {
+    LLVMBasicBlockRef others = at + 1 < e->bundle.end ? dt__emit_block(m, k->fn, "find") : done;
+    DT_TRY(emit_bundled(e, at, params, find, others, &left));
+    find = others;
+  }
+  e->share = NULL;
+  LLVMPositionBuilderAtEnd(m->b, next);
+  LLVMValueRef further = dt__ptx_anew(m, LLVMBuildNSWAdd(m->b, share, e->step, ""));
+  work_out_again(m, LLVMBuildBr(m->b, LLVMGetInstructionParent(share)));
+  LLVMValueRef shares[2] = {e->first, further};
+  LLVMBasicBlockRef from[2] = {before, next};
+  LLVMAddIncoming(share, shares, from, 2);
+  LLVMPositionBuilderAtEnd(m->b, done);
+  end_thread(e);
+  return NULL;
+}
+
+// A grid item is a block's share.
+static void begin_bundle(entry_t *e, const dt_kernel_params_t *params) {
+  for (uint32_t i = 0; i < params->n_buffers && params->gate.id; i++)
+    if (params->buffers[i].id == params->gate.id)
+      dt__bind_parameter(&e->k, params, i);
+  dt__bind_readbacks(&e->k, params);
+  dt_status_t status = emit_bundle(e, params);
+  if (status)
+    dt__emit_fail(e->k.m, status);
+}
+
 // The body under one schedule, from where the builder is on.
 static void emit_body(entry_t *e, const dt_kernel_params_t *params) {
   wait_early(e, params);
   place_thread(e);
   leave_without_readbacks(e);
+  if (e->bundle.end) {
+    begin_bundle(e, params);
+    return;
+  }
   dt__bind_parameters(&e->k, params);
   dt__bind_readbacks(&e->k, params);
   e->sized = dt__grid_has_readbacks(&e->k);

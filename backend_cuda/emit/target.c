@@ -14,6 +14,7 @@
 // A comparison and a choice, as masks are made of; less than a checked index.
 #define REPEATED_COST 3
 #define MAP_BLOCKS 128
+#define BUNDLE_WORDS 192 // 1.5 KB of the 4 that a launch may have
 #define BUSY_PARTS ((int64_t)1 << 20)
 #define STATIC_SHARED (48 << 10) // bytes of shared memory that a block need not ask for
 
@@ -38,6 +39,7 @@ dt_status_t dt__cuda_target(const dt_cuda_model_t *model, const dt_target_t *hos
                        .warp = DT_WARP,
                        .half_sums = DT_HALF_SUMS,
                        .map_blocks = MAP_BLOCKS,
+                       .bundle_words = BUNDLE_WORDS,
                        .busy_parts = BUSY_PARTS,
                        .tile_bytes = STATIC_SHARED,
                        .slab_unit = DT_SLAB_UNIT,

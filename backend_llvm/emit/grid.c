@@ -75,12 +75,44 @@ uint32_t dt__grid_axes(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedul
     out_extents[n - 2] = dt__sym_ceildiv(m->env, kernel->extents[n - 1], cols);
     out_extents[n - 1] = dt__sym_ceildiv(m->env, kernel->extents[n - 2], rows);
   }
-  if (kernel->chain) {
+  if (kernel->chain && dt__schedule_is_product(schedule)) {
     dt_sym_t rows = out_extents[n - 1], cols = out_extents[n - 2];
     out_extents[n - 2] = rows;
     out_extents[n - 1] = chain_groups(m, kernel, &schedule->team_matmul, rows, cols);
   }
   return n;
+}
+
+// ---- Bundles --------------------------------------------------------------------------------------
+uint32_t dt__bundle_threads(const dt_program_t *program, const dt_target_t *target,
+                            dt_kernel_chain_t bundle) {
+  uint32_t fewest = target->block_threads;
+  for (uint32_t k = bundle.first; k < bundle.end; k++) {
+    uint32_t team = program->kernels.items[k].schedules.items[0].team;
+    fewest = team > dt__target_warp(target) && team < fewest ? team : fewest;
+  }
+  return fewest;
+}
+
+dt_sym_t dt__bundled_blocks(dt_emit_t *m, const dt_kernel_t *kernel, uint32_t threads) {
+  const dt_schedule_t *schedule = &kernel->schedules.items[0];
+  dt_sym_t axes[DT_MAX_LOOPS], blocks = dt__sym_const(m->env, 1);
+  uint32_t n = dt__grid_axes(m, kernel, schedule, axes);
+  for (uint32_t i = 0; i < n; i++)
+    blocks = dt__sym_mul(m->env, blocks, axes[i]);
+  blocks = dt__sym_ceildiv(m->env, blocks, dt__sym_const(m->env, threads / schedule->team));
+  if (!schedule->most)
+    return blocks;
+  int64_t most = (int64_t)schedule->most * dt__target_threads(m->target);
+  return dt__sym_min(m->env, blocks, dt__sym_const(m->env, most));
+}
+
+dt_sym_t dt__bundle_blocks(dt_emit_t *m, dt_kernel_chain_t bundle) {
+  uint32_t threads = dt__bundle_threads(&m->program, m->target, bundle);
+  dt_sym_t all = dt__sym_const(m->env, 0);
+  for (uint32_t k = bundle.first; k < bundle.end; k++)
+    all = dt__sym_add(m->env, all, dt__bundled_blocks(m, &m->program.kernels.items[k], threads));
+  return all;
 }
 
 dt_sym_t dt__grid_grain(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedule_t *schedule) {
@@ -206,6 +238,8 @@ static dt_sym_t place_slabs(dt_emit_t *m, dt_kernel_chain_t chain, const dt_sche
 dt_sym_t dt__chain_scratch(dt_emit_t *m, uint32_t head, uint32_t s, dt_sym_t *out_offsets) {
   dt_kernel_chain_t chain = dt__kernel_chain(&m->program, head);
   const dt_kernel_t *kernels = m->program.kernels.items;
+  if (dt__chain_is_bundle(&m->program, chain))
+    return dt__sym_const(m->env, 0);
   if (!kernels[head].chain)
     return dt__scratch_layout(m, &kernels[head], &kernels[head].schedules.items[s], out_offsets);
   dt_sym_t slabs = place_slabs(m, chain, &kernels[head].schedules.items[s], out_offsets);

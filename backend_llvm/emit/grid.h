@@ -10,12 +10,19 @@
 // to have some items for each processor, of which each makes its rows anew.
 uint32_t dt__grid_axes(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedule_t *schedule,
                        dt_sym_t *out_extents);
+// Threads of a bundle's blocks: the fewest that a block of one of its kernels would have alone.
+uint32_t dt__bundle_threads(const dt_program_t *program, const dt_target_t *target,
+                            dt_kernel_chain_t bundle);
+// Blocks of so many threads that are dealt out to one of its kernels, and to all.
+dt_sym_t dt__bundled_blocks(dt_emit_t *m, const dt_kernel_t *kernel, uint32_t threads);
+dt_sym_t dt__bundle_blocks(dt_emit_t *m, dt_kernel_chain_t bundle);
 // Byte offset of LOCAL buffers in scratch, by buffer - 1 (none for others), and the total.
 dt_sym_t dt__scratch_layout(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedule_t *schedule,
                             dt_sym_t *out_offsets);
 // The same for the chain whose head is kernel `head`, or for that one kernel, under schedule number
 // `s`: SLABs come first, then what the members have for themselves, one after another in the same
 // place. Each group of a block has a copy of its own for makers of rows, a multiple of 64 bytes.
+// Bundles have none.
 dt_sym_t dt__chain_scratch(dt_emit_t *m, uint32_t head, uint32_t s, dt_sym_t *out_offsets);
 // Elements from one row of a SLAB to the next.
 dt_sym_t dt__slab_pitch(dt_emit_t *m, const dt_buffer_t *slab);

@@ -28,17 +28,25 @@ typedef struct choice_t {
   LLVMValueRef fn, count, grain;
 } choice_t;
 
+static dt_sym_t grid_items(dt_host_t *h, uint32_t kernel_index, const dt_schedule_t *schedule) {
+  dt_emit_t *m = h->k.m;
+  dt_kernel_chain_t chain = dt__kernel_chain(&m->program, kernel_index);
+  dt_sym_t axes[DT_MAX_LOOPS], count = dt__sym_const(m->env, 1);
+  if (dt__chain_is_bundle(&m->program, chain))
+    return dt__bundle_blocks(m, chain);
+  uint32_t n = dt__grid_axes(m, &m->program.kernels.items[kernel_index], schedule, axes);
+  for (uint32_t i = 0; i < n; i++)
+    count = dt__sym_mul(m->env, count, dt__host_axis(h, axes[i]));
+  return count;
+}
+
 static choice_t schedule_choice(dt_host_t *h, uint32_t kernel_index, uint32_t s,
                                 LLVMValueRef functions) {
   dt_emit_t *m = h->k.m;
   const dt_kernel_t *kernel = &m->program.kernels.items[kernel_index];
   const dt_schedule_t *schedule = &kernel->schedules.items[s];
   uint32_t code = h->of->map->code_of_kernel[h->of->map->first_code[kernel_index] + s];
-  dt_sym_t axes[DT_MAX_LOOPS];
-  uint32_t n = dt__grid_axes(m, kernel, schedule, axes);
-  dt_sym_t count = dt__sym_const(m->env, 1);
-  for (uint32_t i = 0; i < n; i++)
-    count = dt__sym_mul(m->env, count, dt__host_axis(h, axes[i]));
+  dt_sym_t count = grid_items(h, kernel_index, schedule);
   choice_t choice = {.count = dt__host_value(h, count)};
   choice.fn = dt__host_load_at(h, m->t_ptr, functions, code);
   choice.grain = dt__host_value(

@@ -321,20 +321,23 @@ static void outer_lanes_item(dt_body_t *k, LLVMValueRef block_index) {
 }
 
 // ---- Kernels -------------------------------------------------------------------------------------------
-void dt__bind_parameters(dt_body_t *k, const dt_kernel_params_t *params) {
+void dt__bind_parameter(dt_body_t *k, const dt_kernel_params_t *params, uint32_t i) {
   dt_emit_t *m = k->m;
-  for (uint32_t i = 0; i < params->n_buffers + params->n_symbols; i++) {
-    LLVMValueRef at = dt__emit_offset(m, k->words, dt__emit_i64(m, 8 * (int64_t)i));
-    bool buffer = i < params->n_buffers;
-    LLVMTypeRef pointer = m->device ? LLVMPointerTypeInContext(m->context, 1) : m->t_ptr;
-    LLVMValueRef word = LLVMBuildLoad2(m->b, buffer ? pointer : m->t_i64, at, "");
-    if (buffer && m->device) // global memory: later passes find every access's space from here
-      word = LLVMBuildAddrSpaceCast(m->b, word, m->t_ptr, "");
-    if (buffer)
-      dt__body_place(k, params->buffers[i].id - 1, word);
-    else
-      dt__bind_uniform(k, params->symbols[i - params->n_buffers], 0, word);
-  }
+  LLVMValueRef at = dt__emit_offset(m, k->words, dt__emit_i64(m, 8 * (int64_t)i));
+  bool buffer = i < params->n_buffers;
+  LLVMTypeRef pointer = m->device ? LLVMPointerTypeInContext(m->context, 1) : m->t_ptr;
+  LLVMValueRef word = LLVMBuildLoad2(m->b, buffer ? pointer : m->t_i64, at, "");
+  if (buffer && m->device) // global memory: later passes find every access's space from here
+    word = LLVMBuildAddrSpaceCast(m->b, word, m->t_ptr, "");
+  if (buffer)
+    dt__body_place(k, params->buffers[i].id - 1, word);
+  else
+    dt__bind_uniform(k, params->symbols[i - params->n_buffers], 0, word);
+}
+
+void dt__bind_parameters(dt_body_t *k, const dt_kernel_params_t *params) {
+  for (uint32_t i = 0; i < params->n_buffers + params->n_symbols; i++)
+    dt__bind_parameter(k, params, i);
 }
 
 // The number in a buffer of rank 0: others may have written it while this kernel was set up, so it

@@ -21,6 +21,8 @@ void dt__stages_emit(dt_body_t *k, bool resident);
 void dt__item_emit(dt_body_t *k, LLVMValueRef *digits, uint32_t n);
 // Buffer addresses and symbols from k->words, LOCAL buffers in k->scratch (loops.c).
 void dt__bind_parameters(dt_body_t *k, const dt_kernel_params_t *params);
+// Parameter i of these alone.
+void dt__bind_parameter(dt_body_t *k, const dt_kernel_params_t *params, uint32_t i);
 // Programs of device sizes, after that: the kernel ends where its gate is shut; else binds symbols
 // of items to what their buffers hold.
 void dt__bind_readbacks(dt_body_t *k, const dt_kernel_params_t *params);

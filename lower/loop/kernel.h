@@ -171,6 +171,11 @@ typedef struct dt_stage_t {
 // many schedules as the head: the n-th is taken with the head's n-th, and for a product has the
 // same tile_rows; their predicates repeat the head's. The meaning is that of the kernels in order,
 // with SLABs as large as they say.
+//
+// A chain without a product is a bundle: maps that one launch runs side by side, each with loops of
+// its own. None reads what another writes, either all of them update arguments or none does, and
+// each has one schedule, OUTER_LANES or SERIAL. They are made when there are schedules. Blocks of
+// the grid are dealt out to them in their order, to each as many as it would have alone.
 typedef struct dt_kernel_t {
   const char *name; // op names joined, for people
   uint32_t n_loops;

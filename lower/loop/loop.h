@@ -249,6 +249,8 @@ typedef struct dt_kernel_chain_t {
   uint32_t first, end;
 } dt_kernel_chain_t;
 dt_kernel_chain_t dt__kernel_chain(const dt_program_t *program, uint32_t k);
+// The chain is a bundle: none of its kernels is a product.
+bool dt__chain_is_bundle(const dt_program_t *program, dt_kernel_chain_t chain);
 // Devices: into how many parts the head's columns are dealt out where its tiles are for groups that
 // multiply together, so that a processor runs one block: `made` tiles of rows, `cols` of columns.
 dt_sym_t dt__chain_groups(dt_symenv_t *env, int64_t processors, dt_sym_t made, dt_sym_t cols);

@@ -232,6 +232,11 @@ dt_kernel_chain_t dt__kernel_chain(const dt_program_t *program, uint32_t k) {
   return chain;
 }
 
+bool dt__chain_is_bundle(const dt_program_t *program, dt_kernel_chain_t chain) {
+  const dt_kernel_t *last = &program->kernels.items[chain.end - 1];
+  return last->chain && last->schedules.len && !dt__schedule_is_product(&last->schedules.items[0]);
+}
+
 #define MANY_ROWS_GROUPS 3
 
 // As many as processors have room for at once. Where tiles of rows are more than processors, as

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The verifier of chains: their loops, their slabs, their schedules. It also checks that one launch
-// of all kernels, tile by tile, means the same as the kernels one after another.
+// of all kernels, tile by tile or side by side, means the same as the kernels one after another.
 #include "lower/loop/verify_private.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
@@ -139,6 +139,31 @@ static dt_status_t verify_member(const chain_t *c, uint32_t k) {
   return verify_reads(c, k);
 }
 
+// ---- Bundles ----------------------------------------------------------------------------------------
+static dt_status_t verify_bundled(const chain_t *c, uint32_t k) {
+  const dt_program_t *program = c->v->program;
+  const dt_kernel_t *kernel = &program->kernels.items[k];
+  const dt_stage_t *stage = &kernel->stages.items[0];
+  const dt_schedule_t *schedule = &kernel->schedules.items[0];
+  if (k < program->n_once || kernel->slices || kernel->external ||
+      kernel->gate.id != c->head->gate.id ||
+      dt__kernel_updates(program, kernel) != dt__kernel_updates(program, c->head))
+    return dt__loop_verify_fail(c->v, "kernel %u cannot be in a bundle", k);
+  if (kernel->stages.len != 1 || stage->n_loops || stage->reductions.len ||
+      dt__kernel_revises(kernel) || dt__kernel_has_locals(program, kernel))
+    return dt__loop_verify_fail(c->v, "kernel %u of a bundle is no map", k);
+  if (kernel->schedules.len != 1 || schedule->predicate.id ||
+      (schedule->kind != DT_SCHEDULE_OUTER_LANES && schedule->kind != DT_SCHEDULE_SERIAL))
+    return dt__loop_verify_fail(c->v, "kernel %u of a bundle has no schedule for all sizes", k);
+  return verify_reads(c, k);
+}
+
+static dt_status_t verify_bundle(const chain_t *c) {
+  for (uint32_t k = c->kernels.first; k < c->kernels.end; k++)
+    DT_TRY(verify_bundled(c, k));
+  return NULL;
+}
+
 static int compare_numbers(const void *a, const void *b) {
   const uint32_t *x = a, *y = b;
   return (*x > *y) - (*x < *y);
@@ -180,6 +205,11 @@ dt_status_t dt__loop_verify_chains(const dt_loop_verifier_t *v) {
       if (c.kernels.first < program->segments.items[s].kernel_end &&
           c.kernels.end > program->segments.items[s].kernel_end)
         return dt__loop_verify_fail(v, "chain %u goes over the end of segment %u", number, s);
+    if (dt__chain_is_bundle(program, c.kernels)) {
+      DT_TRY(verify_bundle(&c));
+      k = c.kernels.end - 1;
+      continue;
+    }
     if (!has_template(c.head) || c.head->n_loops < 2)
       return dt__loop_verify_fail(v, "chain %u: its last kernel is no product", number);
     c.n_shared = c.head->n_loops - 1;

@@ -46,7 +46,8 @@ typedef struct stage_t {
 // Composites go first: the graph passes after them know simple ops only. Products are grouped where
 // launches are dear and operands are read where they lie: CPUs pack each constant anyway, and were
 // measured to gain nothing. Packed operands are made before inlining, which would otherwise put
-// their producers into the products' inner loops.
+// their producers into the products' inner loops. Maps share launches when each has its schedules,
+// of which it keeps one.
 #define STAGES                                                                                     \
   STAGE("graph", "graph", STAGE_INPUT, NEEDED, NULL, NULL)                                         \
   USER("before_decompose", DT_POINT_BEFORE_DECOMPOSE)                                              \
@@ -69,6 +70,7 @@ typedef struct stage_t {
   STAGE("chains", "fused", STAGE_LOOP, OPTIONAL, NULL, dt__fuse_chains)                            \
   STAGE("slices", "fused", STAGE_LOOP, OPTIONAL, NULL, dt__fuse_slices)                            \
   STAGE("schedule", "loops", STAGE_LOOP, NEEDED, NULL, dt__fuse_schedule)                          \
+  STAGE("foreach", "loops", STAGE_LOOP, OPTIONAL, NULL, dt__fuse_foreach)                          \
   STAGE("plan", "loops", STAGE_PLAN, NEEDED, NULL, dt__fuse_plan)                                  \
   USER("fused", DT_POINT_FUSED)
 

@@ -350,9 +350,9 @@ static const struct {
   const char *name;
   fuse_fn_t fn;
 } passes[] = {
-    {"operands", dt__fuse_operands}, {"split", dt__fuse_split}, {"inline", dt__fuse_inline},
-    {"stages", dt__fuse_stages},     {"prune", dt__fuse_prune}, {"slices", dt__fuse_slices},
-    {"schedule", dt__fuse_schedule}, {"plan", dt__fuse_plan},
+    {"operands", dt__fuse_operands}, {"split", dt__fuse_split},     {"inline", dt__fuse_inline},
+    {"stages", dt__fuse_stages},     {"prune", dt__fuse_prune},     {"slices", dt__fuse_slices},
+    {"schedule", dt__fuse_schedule}, {"foreach", dt__fuse_foreach}, {"plan", dt__fuse_plan},
 };
 #define N_PASSES (sizeof(passes) / sizeof(passes[0]))
 
@@ -383,7 +383,8 @@ static const dt_target_t gpu = {.device = DT_CUDA,
                                 .busy_parts = 1 << 20,
                                 .tile_bytes = 48 << 10,
                                 .slab_unit = 256,
-                                .slab_pad = 16};
+                                .slab_pad = 16,
+                                .bundle_words = 192};
 
 static const int64_t shapes[][2] = {{0, 0}, {0, 3}, {3, 0},  {1, 1},   {1, 5},
                                     {2, 1}, {4, 3}, {7, 11}, {1500, 1}};

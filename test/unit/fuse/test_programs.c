@@ -14,6 +14,7 @@
 #include <string.h>
 
 #define MAX_INPUTS 6
+#define MAX_OUTPUTS 6
 
 typedef struct build_t {
   dt_arena_t arena;
@@ -214,6 +215,28 @@ static void make_rows_then_map(build_t *b) {
   expect_ok(dt__graph_add_output(b->graph, range));
 }
 
+static dt_node_id_t backwards(build_t *b, dt_node_id_t x, int64_t n) {
+  dt_attrs_t attrs = {.n_syms = 2, .syms = {lit(b, n - 1), lit(b, n)}, .ints = {-1}};
+  return add(b, DT_OP_slice, 1, &x, &attrs);
+}
+
+// What three reductions of joined parts give is turned round, twice: each time by maps that do not
+// know each other.
+static void make_small_maps(build_t *b) {
+  static const dt_op_t ops[] = {DT_OP_amax, DT_OP_amin, DT_OP_sum};
+  dt_node_id_t x = input(b, 2, (dt_sym_t[]){lit(b, 6), b->s[0]});
+  for (size_t k = 0; k < sizeof(ops) / sizeof(ops[0]); k++) {
+    dt_node_id_t up = binary(b, DT_OP_add, x, scalar(b, (double)k));
+    dt_node_id_t sides[2] = {up, input(b, 2, (dt_sym_t[]){lit(b, 6), lit(b, 2)})};
+    dt_attrs_t along = {.n_axes = 1, .axes = {1}};
+    dt_node_id_t row = reduce(b, ops[k], add(b, DT_OP_concat, 2, sides, &along), 1, false);
+    dt_node_id_t turned = unary(b, DT_OP_sin, backwards(b, row, 6));
+    dt_node_id_t again = binary(b, DT_OP_add, backwards(b, turned, 6), scalar(b, 1));
+    expect_ok(dt__graph_add_output(b->graph, again));
+    expect_ok(dt__graph_add_output(b->graph, unary(b, DT_OP_neg, turned)));
+  }
+}
+
 static const struct {
   const char *name;
   void (*make)(build_t *);
@@ -234,6 +257,7 @@ static const struct {
     {"transpose", make_transpose, 1, 0, 1},
     {"concat and pad", make_concat_pad, 0, 0, 0},
     {"rows then map", make_rows_then_map, 1, 0, 1},
+    {"small maps", make_small_maps, 0, 0, 6}, // three reductions, three bundles
 };
 
 typedef dt_status_t (*fuse_fn_t)(dt_program_t *, const dt_target_t *);
@@ -244,7 +268,7 @@ static const struct {
     {"layouts", dt__fuse_layouts},   {"operands", dt__fuse_operands}, {"split", dt__fuse_split},
     {"inline", dt__fuse_inline},     {"stages", dt__fuse_stages},     {"prune", dt__fuse_prune},
     {"narrow", dt__fuse_narrow},     {"chains", dt__fuse_chains},     {"slices", dt__fuse_slices},
-    {"schedule", dt__fuse_schedule}, {"plan", dt__fuse_plan},
+    {"schedule", dt__fuse_schedule}, {"foreach", dt__fuse_foreach},   {"plan", dt__fuse_plan},
 };
 
 static const dt_target_t gpu = {.device = DT_CUDA,
@@ -266,7 +290,8 @@ static const dt_target_t gpu = {.device = DT_CUDA,
                                 .busy_parts = 1 << 20,
                                 .tile_bytes = 48 << 10,
                                 .slab_unit = 256,
-                                .slab_pad = 16};
+                                .slab_pad = 16,
+                                .bundle_words = 192};
 // Groups of another width.
 static const dt_target_t wide = {.device = DT_CUDA,
                                  .vector_bytes = 16,
@@ -285,7 +310,8 @@ static const dt_target_t wide = {.device = DT_CUDA,
                                  .busy_parts = 1 << 16,
                                  .tile_bytes = 16 << 10,
                                  .slab_unit = 128,
-                                 .slab_pad = 32};
+                                 .slab_pad = 32,
+                                 .bundle_words = 64};
 // A device without teams: threads of its own run what a CPU's would.
 static const dt_target_t apart = {.device = DT_CUDA,
                                   .vector_bytes = 32,
@@ -337,13 +363,13 @@ static float *run(dt_program_t *program, const int64_t *shape, int64_t *out_coun
   int64_t *symbols = test_calloc(n_symbols + 1, sizeof(int64_t));
   symbols[0] = shape[0];
   symbols[1] = shape[1];
-  void *inputs[MAX_INPUTS] = {0}, *outputs[4] = {0};
+  void *inputs[MAX_INPUTS] = {0}, *outputs[MAX_OUTPUTS] = {0};
   for (uint32_t k = 0; k < program->graph->inputs.len; k++) {
     const dt_graph_input_t *in = &program->graph->inputs.items[k];
     inputs[k] = random_floats(count_of(program, in->sizes, in->rank, symbols), 17 + k);
   }
   int64_t total = 0;
-  int64_t counts[4] = {0};
+  int64_t counts[MAX_OUTPUTS] = {0};
   for (uint32_t k = 0; k < program->outputs.len; k++) {
     const dt_buffer_t *out = dt__program_buffer(program, program->outputs.items[k]);
     counts[k] = count_of(program, out->sizes, out->rank, symbols);
@@ -416,6 +442,40 @@ static void check_teams(const dt_program_t *program, const dt_target_t *target) 
       if (!team_fits(kernel, kernel->schedules.items[s].team, target))
         fail_msg("%s: a team of %u in groups of %u", kernel->name, kernel->schedules.items[s].team,
                  target->warp);
+  }
+}
+
+// The kernel touches another buffer than `id` that lies where that does.
+static bool is_in_the_way(const dt_program_t *program, const dt_kernel_t *kernel, uint32_t id) {
+  uint32_t slot = program->offsets.items[id - 1].id;
+  for (uint32_t s = 0; s < kernel->stages.len; s++) {
+    const dt_stage_t *stage = &kernel->stages.items[s];
+    for (uint32_t i = 0; i < stage->stores.len + stage->insts.len; i++) {
+      uint32_t other = i < stage->stores.len
+                           ? stage->stores.items[i].buffer.id
+                           : dt__inst_reads(&stage->insts.items[i - stage->stores.len]).id;
+      if (other && other != id && program->offsets.items[other - 1].id == slot)
+        return true;
+    }
+  }
+  return false;
+}
+
+// What one kernel of a bundle writes does not lie where another reads or writes.
+static void check_bundles(const dt_program_t *program) {
+  for (uint32_t k = 0; k < program->kernels.len; k++) {
+    dt_kernel_chain_t chain = dt__kernel_chain(program, k);
+    const dt_stage_t *stage = &program->kernels.items[k].stages.items[0];
+    for (uint32_t i = 0; i < stage->stores.len && dt__chain_is_bundle(program, chain); i++) {
+      uint32_t id = stage->stores.items[i].buffer.id;
+      if (program->buffers.items[id - 1].kind != DT_BUFFER_TEMP)
+        continue;
+      for (uint32_t other = chain.first; other < chain.end; other++)
+        if (other != k && is_in_the_way(program, &program->kernels.items[other], id)) {
+          show("a bundle", program);
+          fail_msg("kernel %u writes what kernel %u of its bundle touches", k, other);
+        }
+    }
   }
 }
 
@@ -501,6 +561,7 @@ static void check_program(size_t p, const dt_target_t *target, known_t *known) {
   }
   count_kernels(p, program, dt__target_has_teams(target));
   check_teams(program, target);
+  check_bundles(program);
   dt__symenv_destroy(b.env);
   dt__arena_fini(&b.arena);
 }

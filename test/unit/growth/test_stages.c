@@ -60,6 +60,7 @@ static dt_target_t make_target(bool gpu) {
     target.tile_bytes = 48 << 10;
     target.slab_unit = 256;
     target.slab_pad = 16;
+    target.bundle_words = 192;
   }
   return target;
 }
