@@ -28,7 +28,7 @@ typedef struct rig_t {
 } rig_t;
 
 static bool open_rig(rig_t *rig) {
-  static char names[MAPS][8];
+  static char names[MAPS][16];
   static dt_input_decl_t inputs[MAPS];
   for (int k = 0; k < MAPS; k++) {
     (void)snprintf(names[k], sizeof(names[k]), "x%d", k);

@@ -96,7 +96,7 @@ static dt_function_t *function_with(const place_t *place, const char *name, dt_p
                                     dt_answer_t answer) {
   bool gives = program == given && answer == DT_ANSWER_COMPILED;
   static const dt_dim_decl_t columns[] = {{0}, {.is_static = true, .value = 3}};
-  static char names[MANY][8];
+  static char names[MANY][16];
   dt_input_decl_t inputs[MANY] = {{0}};
   for (uint32_t k = 0; k < n_inputs; k++) {
     (void)snprintf(names[k], sizeof(names[k]), "x%u", k);
