@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # usage: examples.sh CMAKE PREFIX FAKE_CUDA. The programs of docs/passes.md and docs/own-ops.md against an
 # installed tree: as C11 by find_package and as C++17 by pkg-config (PKG_CONFIG_PATH is set), with every
-# warning an error. They print what the pages show.
+# warning an error, under AddressSanitizer and UndefinedBehaviorSanitizer. They print what the pages show.
 set -euo pipefail
 cmake=$1
 prefix=$2
@@ -12,6 +12,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work"/{c11,cc17}
+sanitize=(-g -fsanitize=address,undefined -fno-sanitize-recover=undefined)
 programs=()
 for source in "$root"/examples/{passes,ops}/*.c; do
   [[ ${source##*/} == acme.c ]] || programs+=("$source")
@@ -21,7 +22,8 @@ done
 {
   printf 'cmake_minimum_required(VERSION 3.25)\nproject(examples C)\nfind_package(Ductile 0.1 REQUIRED)\n'
   printf 'set(CMAKE_C_STANDARD 11)\nset(CMAKE_C_EXTENSIONS OFF)\n'
-  printf 'add_compile_options(-Wall -Wextra -Wshadow -Wconversion -Werror -pedantic)\n'
+  printf 'add_compile_options(-Wall -Wextra -Wshadow -Wconversion -Werror -pedantic %s)\n' "${sanitize[*]}"
+  printf 'add_link_options(%s)\n' "${sanitize[*]}"
   printf 'link_libraries(Ductile::ductile m)\nadd_library(acme MODULE %s/examples/ops/acme.c)\n' "$root"
   for source in "${programs[@]}"; do
     name=${source##*/}
@@ -38,7 +40,7 @@ fi
 
 read -r -a flags < <(pkg-config --cflags --libs ductile)
 compile() {
-  "${CXX:-g++}" -x c++ -std=c++17 -Wall -Wextra -Werror -pedantic "$@" -x none "${flags[@]}" -lm
+  "${CXX:-g++}" -x c++ -std=c++17 -Wall -Wextra -Werror -pedantic "${sanitize[@]}" "$@" -x none "${flags[@]}" -lm
 }
 compile -fPIC -shared -o "$work/cc17/libacme.so" "$root/examples/ops/acme.c"
 for source in "${programs[@]}"; do
