@@ -12,7 +12,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work"/{c11,cc17}
-sanitize=(-g -fsanitize=address,undefined -fno-sanitize-recover=undefined)
+sanitize=(-g '-fsanitize=address,undefined' -fno-sanitize-recover=undefined)
 programs=()
 for source in "$root"/examples/{passes,ops}/*.c; do
   [[ ${source##*/} == acme.c ]] || programs+=("$source")
