@@ -26,9 +26,6 @@ static dt_status_t run_find(void *opaque) {
   const dt_kept_request_t *request = kept->request;
   if (!kept->key.len)
     dt__artifact_key(request->traced, request->target, &request->place, &kept->key);
-  if (kept->key.failed)
-    DT_LOG(DT_LOG_CACHE, 1, "%s.%u is not kept: this build of the library has no build id",
-           request->name, request->variant);
   return dt__artifact_find(&request->place, &kept->key, request->traced, &kept->found,
                            &kept->refused);
 }
@@ -76,6 +73,11 @@ static dt_status_t find_or_make(kept_t *kept, dt_compiled_t *own) {
   DT_TRY(find(kept));
   if (kept->found)
     return NULL;
+  if (kept->key.failed) {
+    DT_LOG(DT_LOG_CACHE, 1, "%s.%u is not kept: this build of the library has no build id",
+           kept->request->name, kept->request->variant);
+    return make(kept, own);
+  }
   DT_TRY(claim(kept, &taken));
   dt_status_t status = NULL;
   if (!kept->refused) // else somebody may have made it meanwhile
