@@ -130,3 +130,29 @@ static dt_status_t scale_program(dt_trace_t *t, const dt_value_t *in, dt_value_t
 static const dt_input_decl_t scale_inputs[] = {
     {.name = "x", .dtype = DT_F32, .rank = 1, .dims = count_only}};
 const subject_t scale_subject = {"scale", scale_program, 1, 1, scale_inputs};
+
+// ---- Kept code ------------------------------------------------------------------------------------
+static dt_status_t whole_program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
+                                 void *closure) {
+  const int32_t first[] = {0};
+  dt_value_t w = dt_constant(t, "w", closure);
+  dt_value_t factor = dt_sum(t, dt_mul(t, w, w), 1, first, false);
+  dt_value_t rows = dt_gather(t, in[0], in[1], 0);
+  out[0] = dt_mul(t, dt_softmax(t, rows, -1), factor);
+  dt_sym_t n = dt_item(t, dt_amax(t, in[1], 1, first, false));
+  out[1] = dt_slice(t, in[0], 0, dt_sym_const(t, 0), n, 1);
+  return NULL;
+}
+
+static const dt_dim_decl_t whole_table_dims[] = {{.name = "rows"}, {.name = "width", .max = 4096}};
+static const dt_dim_decl_t whole_id_dims[] = {{.name = "n"}};
+static const dt_input_decl_t whole_inputs[] = {
+    {.name = "table", .dtype = DT_F32, .rank = 2, .dims = whole_table_dims},
+    {.name = "ids", .dtype = DT_I64, .rank = 1, .dims = whole_id_dims}};
+const subject_t whole_subject = {"all", whole_program, 2, 2, whole_inputs};
+
+static const dt_dim_decl_t whole_short_dims[] = {{.name = "rows"}, {.name = "width", .max = 2048}};
+static const dt_input_decl_t whole_short_inputs[] = {
+    {.name = "table", .dtype = DT_F32, .rank = 2, .dims = whole_short_dims},
+    {.name = "ids", .dtype = DT_I64, .rank = 1, .dims = whole_id_dims}};
+const subject_t whole_short_subject = {"all", whole_program, 2, 2, whole_short_inputs};

@@ -26,6 +26,10 @@ extern const subject_t columns_subject;    // sums over the rows of x[rows, widt
 extern const subject_t transpose_subject;  // x[rows, width] as [width, rows]
 extern const subject_t gather_subject;     // table[rows, width] at ids[n]
 extern const subject_t scale_subject;      // x[n] * sum(w * w) of constant w[4]; closure: w
+// All that kept code holds: constants computed once, a check, a number read from data, the assert
+// that waits for it, two results of table[rows, width] at ids[n]; closure: w[3]. The second one has
+// another bound of a size.
+extern const subject_t whole_subject, whole_short_subject;
 
 typedef struct mlp_t {
   dt_tensor_t *w1, *b1, *w2, *b2;

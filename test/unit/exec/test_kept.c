@@ -24,36 +24,6 @@
 
 static char folder[FOLDER_BYTES];
 
-// ---- Programs -------------------------------------------------------------------------------------
-
-// Everything that an entry holds: constants computed once, a check, a number read from data, the
-// assert that waits for it, two results.
-static dt_status_t all_program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
-                               void *closure) {
-  const int32_t first[] = {0};
-  dt_value_t w = dt_constant(t, "w", closure);
-  dt_value_t factor = dt_sum(t, dt_mul(t, w, w), 1, first, false);
-  dt_value_t rows = dt_gather(t, in[0], in[1], 0);
-  out[0] = dt_mul(t, dt_softmax(t, rows, -1), factor);
-  dt_sym_t n = dt_item(t, dt_amax(t, in[1], 1, first, false));
-  out[1] = dt_slice(t, in[0], 0, dt_sym_const(t, 0), n, 1);
-  return NULL;
-}
-
-static const dt_dim_decl_t table_dims[] = {{.name = "rows"}, {.name = "width", .max = 4096}};
-static const dt_dim_decl_t id_dims[] = {{.name = "n"}};
-static const dt_input_decl_t all_inputs[] = {
-    {.name = "table", .dtype = DT_F32, .rank = 2, .dims = table_dims},
-    {.name = "ids", .dtype = DT_I64, .rank = 1, .dims = id_dims}};
-static const subject_t all = {"all", all_program, 2, 2, all_inputs};
-
-// The same with another bound of a size.
-static const dt_dim_decl_t short_dims[] = {{.name = "rows"}, {.name = "width", .max = 2048}};
-static const dt_input_decl_t short_inputs[] = {
-    {.name = "table", .dtype = DT_F32, .rank = 2, .dims = short_dims},
-    {.name = "ids", .dtype = DT_I64, .rank = 1, .dims = id_dims}};
-static const subject_t shorter = {"all", all_program, 2, 2, short_inputs};
-
 // ---- Lives ----------------------------------------------------------------------------------------
 
 // What the log said.
@@ -106,7 +76,7 @@ static uint64_t live(const subject_t *subject, uint32_t threads) {
   }
   dt_tensor_t *in[] = {tensor_f32(&f.rng, 2, sizes[0]), tensor_i64(1, &three, wrong)};
   dt_tensor_t *got[2] = {NULL};
-  expect_told(dt_call(f.session, function, in, 2, got, 2, NULL), DT_E_RANGE, "(test_kept.c:");
+  expect_told(dt_call(f.session, function, in, 2, got, 2, NULL), DT_E_RANGE, "(subjects.c:");
   assert_int_equal(stats_of(function).evaluator_calls, 0);
   RELEASE(in[0], in[1], w);
   dt_function_release(function);
@@ -144,12 +114,12 @@ static void empty_folder(void) {
 static void test_next_runtime_compiles_nothing(void **state) {
   (void)state;
   empty_folder();
-  uint64_t hash = live_and_hear(&all, 1);
+  uint64_t hash = live_and_hear(&whole_subject, 1);
   assert_int_equal(heard.found, 0);
   assert_true(heard.compiled > 0);
   assert_int_equal(folder_count(folder, ".variant"), 1);
   assert_int_equal(folder_count(folder, ""), 1); // no lock is left
-  assert_true(live_and_hear(&all, 1) == hash);
+  assert_true(live_and_hear(&whole_subject, 1) == hash);
   assert_int_equal(heard.found, 1);
   assert_int_equal(heard.compiled, 0);
   // Where stages are looked at there is nothing to see in an entry.
@@ -157,7 +127,7 @@ static void test_next_runtime_compiles_nothing(void **state) {
   folder_make(dumps);
   variable_set("DUCTILE_DUMP", "fused");
   variable_set("DUCTILE_DUMP_DIR", dumps);
-  assert_true(live_and_hear(&all, 1) == hash);
+  assert_true(live_and_hear(&whole_subject, 1) == hash);
   variable_set("DUCTILE_DUMP", NULL);
   variable_set("DUCTILE_DUMP_DIR", NULL);
   assert_int_equal(heard.found, 0);
@@ -168,19 +138,19 @@ static void test_next_runtime_compiles_nothing(void **state) {
 static void test_other_facts_are_other_entries(void **state) {
   (void)state;
   empty_folder();
-  (void)live(&all, 1);
-  (void)live(&shorter, 1);
+  (void)live(&whole_subject, 1);
+  (void)live(&whole_short_subject, 1);
   assert_int_equal(folder_count(folder, ".variant"), 2);
   variable_set("DUCTILE_CPU", "x86-64-v2");
-  (void)live(&all, 1);
+  (void)live(&whole_subject, 1);
   assert_int_equal(folder_count(folder, ".variant"), 3);
   variable_set("DUCTILE_STRICT_FP", "1");
-  (void)live(&all, 1);
+  (void)live(&whole_subject, 1);
   assert_int_equal(folder_count(folder, ".variant"), 4);
   variable_set("DUCTILE_WITHOUT", "cse");
-  (void)live(&all, 1);
+  (void)live(&whole_subject, 1);
   assert_int_equal(folder_count(folder, ".variant"), 5);
-  (void)live_and_hear(&all, 1);
+  (void)live_and_hear(&whole_subject, 1);
   assert_int_equal(heard.found, 1);
   variable_set("DUCTILE_CPU", NULL);
   variable_set("DUCTILE_STRICT_FP", NULL);
@@ -236,7 +206,7 @@ static size_t kernels_at(const forged_t *f) {
 static void test_forged_entries_are_made_anew(void **state) {
   (void)state;
   empty_folder();
-  uint64_t hash = live(&all, 1);
+  uint64_t hash = live(&whole_subject, 1);
   for (int k = 0; k < 6; k++) {
     forged_t f = take_apart();
     size_t at = kernels_at(&f), bytes = f.data_bytes;
@@ -254,9 +224,10 @@ static void test_forged_entries_are_made_anew(void **state) {
     else
       memset((char *)f.words + 8, 0, 64); // no object file
     put_back(&f, bytes);
-    if (live_and_hear(&all, 1) != hash || heard.found || !heard.refused)
+    if (live_and_hear(&whole_subject, 1) != hash || heard.found || !heard.refused)
       fail_msg("case %d: the entry was taken", k);
-    assert_true(live_and_hear(&all, 1) == hash && heard.found); // a sound one takes its place
+    assert_true(live_and_hear(&whole_subject, 1) == hash &&
+                heard.found); // a sound one takes its place
   }
 }
 
@@ -266,14 +237,14 @@ static void test_damaged_entries_are_made_anew(void **state) {
   char path[384];
   size_t bytes = 0;
   empty_folder();
-  uint64_t hash = live(&all, 1);
+  uint64_t hash = live(&whole_subject, 1);
   find_entry(path);
   for (int k = 0; k < 8; k++) {
     char *all_of_it = file_read(path, &bytes);
     all_of_it[bytes / 8 * (size_t)k + (size_t)k] ^= (char)(1 << k);
     file_write(path, all_of_it, k == 7 ? bytes / 2 : bytes);
     free(all_of_it);
-    assert_true(live_and_hear(&all, 1) == hash);
+    assert_true(live_and_hear(&whole_subject, 1) == hash);
     assert_int_equal(heard.found, 0);
   }
 }
@@ -284,7 +255,7 @@ static uint64_t hashes[N_THREADS];
 
 static void *live_in_thread(void *opaque) {
   uint64_t *out = opaque;
-  *out = live(&all, 1);
+  *out = live(&whole_subject, 1);
   return NULL;
 }
 
@@ -319,23 +290,23 @@ static void test_nobody_is_waited_for_for_ever(void **state) {
   (void)state;
   char path[384];
   empty_folder();
-  uint64_t hash = live(&all, 1);
+  uint64_t hash = live(&whole_subject, 1);
   find_entry(path);
   assert_int_equal(unlink(path), 0);
   int fd = hold(path);
   variable_set("DUCTILE_CACHE_WAIT_MS", "30");
   int64_t begin = dt__now_ns();
-  assert_true(live_and_hear(&all, 1) == hash);
+  assert_true(live_and_hear(&whole_subject, 1) == hash);
   assert_true(dt__now_ns() - begin >= 30000000);
   assert_int_equal(heard.waited, 1);
   assert_int_equal(folder_count(folder, ".variant"), 1); // and it is kept all the same
-  assert_true(live_and_hear(&all, 1) == hash);           // what is there needs no lock
+  assert_true(live_and_hear(&whole_subject, 1) == hash); // what is there needs no lock
   assert_int_equal(heard.found, 1);
   assert_int_equal(heard.waited, 0);
   variable_set("DUCTILE_CACHE_WAIT_MS", NULL);
   (void)close(fd); // as where its process died
   assert_int_equal(unlink(path), 0);
-  assert_true(live_and_hear(&all, 1) == hash);
+  assert_true(live_and_hear(&whole_subject, 1) == hash);
   assert_int_equal(heard.waited, 0);
   assert_int_equal(folder_count(folder, ""), 1);
 }
@@ -346,7 +317,7 @@ static void test_waits_end_with_the_call(void **state) {
   char path[384];
   const int64_t sizes[] = {4, 5}, three = 3, ids[] = {3, 0, 2};
   empty_folder();
-  (void)live(&all, 1);
+  (void)live(&whole_subject, 1);
   find_entry(path);
   assert_int_equal(unlink(path), 0);
   int fd = hold(path);
@@ -354,7 +325,7 @@ static void test_waits_end_with_the_call(void **state) {
   f.rng = (rng_t){5}; // small constants are in the key
   dt_tensor_t *w = tensor_f32(&f.rng, 1, &three), *got[2] = {NULL};
   dt_tensor_t *in[] = {tensor_f32(&f.rng, 2, sizes), tensor_i64(1, &three, ids)};
-  dt_function_t *function = subject_function(f.runtime, &all, w, DT_ANSWER_COMPILED);
+  dt_function_t *function = subject_function(f.runtime, &whole_subject, w, DT_ANSWER_COMPILED);
   int64_t begin = dt__now_ns();
   dt_call_options_t options = {.struct_size = sizeof(options), .deadline_ns = begin + 50000000};
   expect_code(dt_call(f.session, function, in, 2, got, 2, &options), DT_E_DEADLINE);

@@ -48,42 +48,20 @@ static void empty_folder(void) {
 
 // ---- Programs ---------------------------------------------------------------------------------------
 
-// Everything that an entry holds: constants computed once, a check, a number read from data, the
-// assert that waits for it, two results.
-static dt_status_t all_program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
-                               void *closure) {
-  const int32_t first[] = {0};
-  dt_value_t w = dt_constant(t, "w", closure);
-  dt_value_t factor = dt_sum(t, dt_mul(t, w, w), 1, first, false);
-  dt_value_t rows = dt_gather(t, in[0], in[1], 0);
-  out[0] = dt_mul(t, dt_softmax(t, rows, -1), factor);
-  dt_sym_t n = dt_item(t, dt_amax(t, in[1], 1, first, false));
-  out[1] = dt_slice(t, in[0], 0, dt_sym_const(t, 0), n, 1);
-  return NULL;
-}
-
-static const dt_dim_decl_t table_dims[] = {{.name = "rows"}, {.name = "width", .max = 4096}};
-static const dt_dim_decl_t id_dims[] = {{.name = "n"}};
-static const dt_input_decl_t all_inputs[] = {
-    {.name = "table", .dtype = DT_F32, .rank = 2, .dims = table_dims},
-    {.name = "ids", .dtype = DT_I64, .rank = 1, .dims = id_dims}};
-static const subject_t all = {"all", all_program, 2, 2, all_inputs};
-
-// The same without a result of such a size: the number stays on the device, and so do its checks.
+// whole_subject without a result of a size from data: the number stays on the device, and so do its
+// checks.
 static dt_status_t queued_program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
                                   void *closure) {
-  dt_status_t status = all_program(t, in, out, closure);
+  dt_status_t status = whole_subject.program(t, in, out, closure);
   out[1] = dt_sum(t, out[1], 0, NULL, false);
   return status;
 }
-static const subject_t queued = {"queued", queued_program, 2, 2, all_inputs};
-
-// The same with another bound of a size.
-static const dt_dim_decl_t short_dims[] = {{.name = "rows"}, {.name = "width", .max = 2048}};
-static const dt_input_decl_t short_inputs[] = {
-    {.name = "table", .dtype = DT_F32, .rank = 2, .dims = short_dims},
-    {.name = "ids", .dtype = DT_I64, .rank = 1, .dims = id_dims}};
-static const subject_t shorter = {"all", all_program, 2, 2, short_inputs};
+static subject_t queued_subject(void) {
+  subject_t subject = whole_subject;
+  subject.name = "queued";
+  subject.program = queued_program;
+  return subject;
+}
 
 // ---- Runs -------------------------------------------------------------------------------------------
 
@@ -131,7 +109,7 @@ static void live_with(const subject_t *subject, const int64_t *wrong, dt_code_t 
   dt_tensor_t *there[] = {moved(device, in[0], true), moved(device, in[1], true)};
   dt_tensor_t *none[2] = {NULL};
   dt_status_t status = dt_call(device, function, there, 2, none, 2, NULL);
-  expect_told(status ? status : dt_session_wait(device), code, "(test_artifact.c:");
+  expect_told(status ? status : dt_session_wait(device), code, "(subjects.c:");
   for (uint32_t r = 0; r < 2; r++) {
     RELEASE(in[r], there[r], none[r]);
   }
@@ -154,14 +132,14 @@ static void the_next_runtime_compiles_nothing(void **state) {
   (void)state;
   empty_folder();
   uint64_t before = links(), none = fake_cuda_early();
-  live(&all);
+  live(&whole_subject);
   uint64_t early = fake_cuda_early() - none;
   assert_true(early > 0);
   uint64_t after = links();
   assert_true(after > before);
   assert_int_equal(count_entries("variant", NULL), 1);
   (void)count_entries("cubin", drop); // of no use to whoever has the variant
-  live(&all);
+  live(&whole_subject);
   assert_int_equal(fake_cuda_early() - none, 2 * early); // launched in the same way
   assert_int_equal(links(), after);
   assert_int_equal(count_entries("cubin", NULL), 0);
@@ -169,6 +147,7 @@ static void the_next_runtime_compiles_nothing(void **state) {
 
 static void checks_of_numbers_are_kept(void **state) {
   (void)state;
+  const subject_t queued = queued_subject();
   const int64_t last[] = {-1, -1, -1}; // a row, but no length
   empty_folder();
   live_with(&queued, last, DT_E_SHAPE);
@@ -182,8 +161,8 @@ static void checks_of_numbers_are_kept(void **state) {
 static void other_facts_are_another_entry(void **state) {
   (void)state;
   empty_folder();
-  live(&all);
-  live(&shorter);
+  live(&whole_subject);
+  live(&whole_short_subject);
   assert_int_equal(count_entries("variant", NULL), 2);
 }
 
@@ -212,16 +191,16 @@ static void damaged_entries_are_made_anew(void **state) {
   } cases[] = {{true, 0}, {true, 40}, {true, 20000}, {false, 1}, {false, 900}};
   for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
     empty_folder();
-    live(&all);
+    live(&whole_subject);
     cut = cases[k].cut;
     cut_at = cases[k].at;
     assert_int_equal(count_entries("variant", damage), 1);
     (void)count_entries("cubin", drop);
     uint64_t before = links();
-    live(&all);
+    live(&whole_subject);
     uint64_t after = links();
     assert_true(after > before);
-    live(&all);
+    live(&whole_subject);
     assert_int_equal(links(), after);
   }
 }
@@ -314,14 +293,14 @@ static void forged_entries_are_made_anew(void **state) {
   };
   for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
     empty_folder();
-    live(&all);
+    live(&whole_subject);
     renamed = cases[k].renamed;
     behind = cases[k].behind;
     becomes = cases[k].becomes;
     assert_int_equal(count_entries("variant", forge), 1);
     (void)count_entries("cubin", drop);
     uint64_t before = links();
-    live(&all);
+    live(&whole_subject);
     if (links() == before)
       fail_msg("case %zu: the entry was taken", k);
   }
@@ -331,13 +310,13 @@ static void forged_entries_are_made_anew(void **state) {
 static void a_refused_cubin_is_made_anew(void **state) {
   (void)state;
   empty_folder();
-  live(&all);
+  live(&whole_subject);
   const dt_cu_result_t results[] = {209, 12345}; // no binary for this device, and what has no name
   for (size_t k = 0; k < 2; k++) {
     uint64_t before = links();
     fake_cuda_fail(DT_CUDA_SYM_module_load, 0, results[k], false);
     (void)count_entries("cubin", drop);
-    live(&all);
+    live(&whole_subject);
     assert_true(links() > before);
   }
 }
@@ -356,7 +335,7 @@ static void why_it_reads_is_told_again(void **state) {
     uint64_t before = links();
     variable_set("DUCTILE_LOG", "compile:1");
     dt_log_sink_set(hear_why, &told);
-    live(&all);
+    live(&whole_subject);
     dt_log_sink_set(NULL, NULL);
     variable_set("DUCTILE_LOG", NULL);
     assert_int_equal(links() > before, k == 0);
