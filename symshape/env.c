@@ -195,6 +195,15 @@ dt_sym_t dt__symbol_sym(const dt_symenv_t *env, uint32_t symbol) {
   return symbol < env->n_symbols ? SYM(env->symbols[symbol].node) : DT_SYM_NONE_ID;
 }
 
+bool dt__symbol_call(dt_symenv_t *env, uint32_t symbol, const char *name) {
+  char *text = symbol < env->n_symbols ? dt__strdup(name) : NULL;
+  if (!text)
+    return false;
+  dt__free(env->symbols[symbol].name);
+  env->symbols[symbol].name = text;
+  return true;
+}
+
 dt_sym_t dt__symbol_extent(const dt_symenv_t *env, uint32_t symbol) {
   return symbol < env->n_symbols ? SYM(env->symbols[symbol].extent) : DT_SYM_NONE_ID;
 }

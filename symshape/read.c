@@ -21,6 +21,8 @@ dt_sym_view_t dt__sym_view(const dt_symenv_t *env, dt_sym_t e) {
   return view;
 }
 
+bool dt__sym_exists(const dt_symenv_t *env, uint32_t id) { return id > 0 && id < env->n_nodes; }
+
 bool dt__sym_is_const(const dt_symenv_t *env, dt_sym_t e, int64_t *out_value) {
   if (env->nodes[e.id].op != DT_SYM_CONST)
     return false;

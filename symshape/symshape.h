@@ -103,6 +103,8 @@ uint32_t dt__symenv_symbol_count(
     const dt_symenv_t *env); // symbol indices are 0 … count-1, in order of making
 dt_symbol_info_t dt__symbol_info(const dt_symenv_t *env, uint32_t symbol);
 dt_sym_t dt__symbol_sym(const dt_symenv_t *env, uint32_t symbol); // the plain symbol, not replaced
+// Gives one that was read back its name; false: no memory.
+bool dt__symbol_call(dt_symenv_t *env, uint32_t symbol, const char *name);
 // The extent a loop symbol was made with (none for others).
 dt_sym_t dt__symbol_extent(const dt_symenv_t *env, uint32_t symbol);
 
@@ -148,6 +150,7 @@ typedef struct dt_sym_view_t {
   uint32_t symbol;      // SYMBOL: its index
 } dt_sym_view_t;
 dt_sym_view_t dt__sym_view(const dt_symenv_t *env, dt_sym_t e);
+bool dt__sym_exists(const dt_symenv_t *env, uint32_t id); // an expression, none excluded
 bool dt__sym_is_const(const dt_symenv_t *env, dt_sym_t e, int64_t *out_value);    // out may be NULL
 bool dt__sym_is_symbol(const dt_symenv_t *env, dt_sym_t e, uint32_t *out_symbol); // out may be NULL
 // Bounds of the value under all facts; conservative.

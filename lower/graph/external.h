@@ -77,6 +77,7 @@ const dt_op_attr_t *dt__attr_find(const dt_op_attr_t *attrs, uint32_t n, const c
 // "int axis 3, ints pads [1, 2], text mode \"x\""; a kind's name, NULL for what is none.
 void dt__attrs_print(const dt_op_attr_t *attrs, uint32_t n, dt_text_t *out);
 const char *dt__attr_kind_name(dt_op_attr_kind_t kind);
+void dt__op_attr_store(struct dt_stream_t *s, dt_op_attr_t *attr); // texts and values: as s reads
 
 // Runs items [begin, end) of the call: `tensors` are its inputs, then its results. The failure
 // names the op.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// See artifact.h. An entry is words of 8 bytes and strings (a word with the length, then the bytes,
-// filled up to a word), in the order of `describe` below, which both writes and reads them.
+// See artifact.h. An entry is what `describe` below both writes and reads (stream.h).
 #include "runtime/compile/artifact.h"
 
 #include "runtime/compile/external.h"
@@ -11,14 +10,14 @@
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
+#include "runtime/base/stream.h"
 #include "runtime/base/thread.h"
 #include "runtime/trace/hooks.h"
 #include "runtime/trace/op_list.h"
 
 #include <string.h>
 
-#define FORMAT 9
-#define MOST_ENTRIES (1u << 20) // of any list
+#define FORMAT 10
 
 // ---- Key ------------------------------------------------------------------------------------------
 
@@ -58,210 +57,85 @@ void dt__artifact_key(const dt_traced_t *traced, const dt_target_t *target,
   dt__symenv_print(traced->env, out);
 }
 
-// ---- Bytes ----------------------------------------------------------------------------------------
-
-// Writes where `to` is set, else reads. Once it failed it does nothing.
-typedef struct stream_t {
-  dt_text_t *to;
-  const unsigned char *from;
-  size_t left;
-  bool failed;
-} stream_t;
-
-static void word(stream_t *s, uint64_t *value) {
-  if (s->failed)
-    return;
-  if (s->to) {
-    dt__text_write(s->to, (const char *)value, sizeof(*value));
-  } else if (s->left < sizeof(*value)) {
-    s->failed = true;
-  } else {
-    memcpy(value, s->from, sizeof(*value));
-    s->from += sizeof(*value);
-    s->left -= sizeof(*value);
-  }
-}
-
-static void number(stream_t *s, uint32_t *value) {
-  uint64_t wide = *value;
-  word(s, &wide);
-  s->failed |= wide > UINT32_MAX;
-  *value = (uint32_t)wide;
-}
-
-static void signed_word(stream_t *s, int64_t *value) {
-  uint64_t bits = (uint64_t)*value;
-  word(s, &bits);
-  *value = (int64_t)bits;
-}
-
-// What is read is the caller's, with a zero behind it.
-static void bytes(stream_t *s, void **data, size_t *n) {
-  static const char zeros[8];
-  uint64_t length = *n;
-  word(s, &length);
-  size_t fill = (8 - length % 8) % 8;
-  if (s->failed)
-    return;
-  if (s->to) {
-    dt__text_write(s->to, *data, *n);
-    dt__text_write(s->to, zeros, fill);
-    return;
-  }
-  s->failed = length > s->left || fill > s->left - length;
-  *data = s->failed ? NULL : dt__alloc((size_t)length + 1);
-  s->failed |= !*data;
-  if (s->failed)
-    return;
-  memcpy(*data, s->from, (size_t)length);
-  ((char *)*data)[length] = 0;
-  *n = (size_t)length;
-  s->from += length + fill;
-  s->left -= (size_t)length + fill;
-}
-
-static void text(stream_t *s, const char **string) {
-  void *data = (void *)(uintptr_t)*string;
-  size_t n = s->to ? strlen(*string) : 0;
-  bytes(s, &data, &n);
-  *string = data;
-}
-
-// A list's length; when reading it has room for zeroed elements.
-static void *list(stream_t *s, uint32_t *n, void *readbacks, size_t size) {
-  number(s, n);
-  if (s->to)
-    return readbacks;
-  if (s->failed)
-    *n = 0;
-  if (s->failed)
-    return NULL;
-  void *made = *n > MOST_ENTRIES ? NULL : dt__calloc(*n, size);
-  s->failed = !made;
-  *n = made ? *n : 0;
-  return made;
-}
-
 // ---- Entries --------------------------------------------------------------------------------------
 
-static void describe_kernels(stream_t *s, dt_artifact_t *a, uint32_t words) {
-  a->infos = list(s, &a->n_kernels, a->infos, words * sizeof(*a->infos));
+static void describe_kernels(dt_stream_t *s, dt_artifact_t *a, uint32_t words) {
+  a->infos = dt__stream_list(s, &a->n_kernels, a->infos, words * sizeof(*a->infos));
   for (uint32_t k = 0; k < a->n_kernels * words && !s->failed; k++)
-    number(s, &a->infos[k]);
+    dt__stream_number(s, &a->infos[k]);
 }
 
-static void describe_checks(stream_t *s, dt_compiled_t *c) {
-  c->checks = list(s, &c->n_checks, c->checks, sizeof(*c->checks));
+static void describe_checks(dt_stream_t *s, dt_compiled_t *c) {
+  c->checks = dt__stream_list(s, &c->n_checks, c->checks, sizeof(*c->checks));
   for (uint32_t k = 0; k < c->n_checks && !s->failed; k++) {
     uint32_t code = (uint32_t)c->checks[k].code;
-    text(s, &c->checks[k].text);
-    number(s, &c->checks[k].readback);
-    number(s, &code);
+    dt__stream_text(s, &c->checks[k].text);
+    dt__stream_number(s, &c->checks[k].readback);
+    dt__stream_number(s, &code);
     s->failed |= c->checks[k].readback > c->n_readbacks;
     c->checks[k].code = (dt_code_t)code;
   }
   uint32_t n = c->n_asserts;
-  c->assert_texts = list(s, &c->n_asserts, c->assert_texts, sizeof(*c->assert_texts));
-  c->assert_codes = list(s, &n, c->assert_codes, sizeof(*c->assert_codes));
+  c->assert_texts = dt__stream_list(s, &c->n_asserts, c->assert_texts, sizeof(*c->assert_texts));
+  c->assert_codes = dt__stream_list(s, &n, c->assert_codes, sizeof(*c->assert_codes));
   s->failed |= n != c->n_asserts;
   for (uint32_t k = 0; k < c->n_asserts && !s->failed; k++) {
     uint32_t code = (uint32_t)c->assert_codes[k];
-    text(s, &c->assert_texts[k]);
-    number(s, &code);
+    dt__stream_text(s, &c->assert_texts[k]);
+    dt__stream_number(s, &code);
     c->assert_codes[k] = (dt_code_t)code;
   }
 }
 
-static void describe_edges(stream_t *s, dt_compiled_t *c) {
-  c->edges = list(s, &c->n_edges, c->edges, sizeof(*c->edges));
+static void describe_edges(dt_stream_t *s, dt_compiled_t *c) {
+  c->edges = dt__stream_list(s, &c->n_edges, c->edges, sizeof(*c->edges));
   for (uint32_t k = 0; k < c->n_edges && !s->failed; k++) {
-    number(s, &c->edges[k].from);
-    number(s, &c->edges[k].to);
+    dt__stream_number(s, &c->edges[k].from);
+    dt__stream_number(s, &c->edges[k].to);
     s->failed |= c->edges[k].from >= c->edges[k].to || c->edges[k].to >= c->n_launches;
   }
 }
 
-static void describe_items(stream_t *s, dt_compiled_t *c) {
-  c->readbacks = list(s, &c->n_readbacks, c->readbacks, sizeof(*c->readbacks));
+static void describe_items(dt_stream_t *s, dt_compiled_t *c) {
+  c->readbacks = dt__stream_list(s, &c->n_readbacks, c->readbacks, sizeof(*c->readbacks));
   for (uint32_t k = 0; k < c->n_readbacks && !s->failed; k++) {
     dt_compiled_readback_t *readback = &c->readbacks[k];
-    text(s, &readback->text);
-    number(s, &readback->symbol);
-    signed_word(s, &readback->range.lo);
-    signed_word(s, &readback->range.hi);
+    dt__stream_text(s, &readback->text);
+    dt__stream_number(s, &readback->symbol);
+    dt__stream_signed(s, &readback->range.lo);
+    dt__stream_signed(s, &readback->range.hi);
   }
   uint32_t reads = c->segments_reason != NULL;
-  number(s, &reads);
+  dt__stream_number(s, &reads);
   if (reads)
-    text(s, &c->segments_reason);
+    dt__stream_text(s, &c->segments_reason);
 }
 
 // ---- Calls of users' ops --------------------------------------------------------------------------
-// Numbers of 8 bytes; what is read is the caller's.
-static void *values(stream_t *s, const void *items, uint32_t *n) {
-  void *data = (void *)(uintptr_t)items;
-  size_t size = (size_t)*n * 8;
-  bytes(s, &data, &size);
-  s->failed |= size % 8 != 0 || size / 8 > DT_OP_MAX_VALUES;
-  *n = (uint32_t)(size / 8);
-  return data;
-}
-
-static void describe_attr(stream_t *s, dt_op_attr_t *attr) {
-  uint32_t kind = (uint32_t)attr->kind;
-  number(s, &kind);
-  attr->kind = (dt_op_attr_kind_t)kind;
-  text(s, &attr->name);
-  s->failed |= s->failed || !dt__attr_kind_name(attr->kind) || !dt__attr_name_is_valid(attr->name);
-  if (s->failed)
-    return;
-  switch (attr->kind) {
-  case DT_OP_ATTR_INT:
-    signed_word(s, &attr->i);
-    break;
-  case DT_OP_ATTR_FLOAT: {
-    uint64_t bits = 0;
-    memcpy(&bits, &attr->f, sizeof(bits));
-    word(s, &bits);
-    memcpy(&attr->f, &bits, sizeof(bits));
-    break;
-  }
-  case DT_OP_ATTR_TEXT:
-    text(s, &attr->text);
-    break;
-  case DT_OP_ATTR_INTS:
-    attr->ints = values(s, attr->ints, &attr->n);
-    break;
-  case DT_OP_ATTR_FLOATS:
-    attr->floats = values(s, attr->floats, &attr->n);
-    break;
-  }
-}
-
-static void describe_types(stream_t *s, dt_external_call_t *call) {
+static void describe_types(dt_stream_t *s, dt_external_call_t *call) {
   dt_external_result_t *types = (dt_external_result_t *)(uintptr_t)call->types;
-  types = list(s, &call->n_tensors, types, sizeof(*types));
+  types = dt__stream_list(s, &call->n_tensors, types, sizeof(*types));
   call->types = types;
   for (uint32_t k = 0; k < call->n_tensors && !s->failed; k++) {
     uint32_t dtype = (uint32_t)types[k].dtype;
-    number(s, &dtype);
-    number(s, &types[k].rank);
+    dt__stream_number(s, &dtype);
+    dt__stream_number(s, &types[k].rank);
     types[k].dtype = (dt_dtype_t)dtype;
     s->failed |= !dt__dtype_is_valid(types[k].dtype) || types[k].rank > DT_MAX_RANK;
   }
 }
 
-static void describe_call(stream_t *s, dt_external_call_t *call) {
+static void describe_call(dt_stream_t *s, dt_external_call_t *call) {
   uint32_t part = (uint32_t)call->call.part;
-  text(s, &call->call.name);
-  text(s, &call->call.identity);
-  number(s, &part);
-  number(s, &call->n_inputs);
-  word(s, &call->updates);
-  number(s, &call->in_place);
+  dt__stream_text(s, &call->call.name);
+  dt__stream_text(s, &call->call.identity);
+  dt__stream_number(s, &part);
+  dt__stream_number(s, &call->n_inputs);
+  dt__stream_word(s, &call->updates);
+  dt__stream_number(s, &call->in_place);
   describe_types(s, call);
   dt_op_attr_t *attrs = (dt_op_attr_t *)(uintptr_t)call->call.attrs;
-  attrs = list(s, &call->call.n_attrs, attrs, sizeof(*attrs));
+  attrs = dt__stream_list(s, &call->call.n_attrs, attrs, sizeof(*attrs));
   call->call.attrs = attrs;
   s->failed |= part > DT_EXTERNAL_NUMBERS || call->n_inputs > call->n_tensors ||
                call->n_inputs > DT_OP_MAX_INPUTS ||
@@ -269,11 +143,11 @@ static void describe_call(stream_t *s, dt_external_call_t *call) {
                call->call.n_attrs > DT_OP_MAX_ATTRS;
   call->call.part = (dt_external_part_t)part;
   for (uint32_t k = 0; k < call->call.n_attrs && !s->failed; k++)
-    describe_attr(s, &attrs[k]);
+    dt__op_attr_store(s, &attrs[k]);
 }
 
-static void describe_calls(stream_t *s, dt_artifact_t *a) {
-  a->calls = list(s, &a->n_calls, a->calls, sizeof(*a->calls));
+static void describe_calls(dt_stream_t *s, dt_artifact_t *a) {
+  a->calls = dt__stream_list(s, &a->n_calls, a->calls, sizeof(*a->calls));
   for (uint32_t k = 0; k < a->n_calls && !s->failed; k++)
     describe_call(s, &a->calls[k]);
 }
@@ -300,33 +174,34 @@ static uint32_t info_words(const dt_artifact_place_t *place) {
   return place->codegen ? place->codegen->info_words : 1;
 }
 
-static void describe(stream_t *s, uint32_t info_words, dt_artifact_t *a, dt_compiled_t *c,
+static void describe(dt_stream_t *s, uint32_t info_words, dt_artifact_t *a, dt_compiled_t *c,
                      uint32_t *n_segments, uint32_t *n_outputs) {
-  bytes(s, &a->host.data, &a->host.bytes);
-  a->objects = list(s, &a->n_objects, a->objects, sizeof(*a->objects));
+  dt__stream_bytes(s, &a->host.data, &a->host.bytes);
+  a->objects = dt__stream_list(s, &a->n_objects, a->objects, sizeof(*a->objects));
   for (uint32_t k = 0; k < a->n_objects && !s->failed; k++)
-    bytes(s, &a->objects[k].data, &a->objects[k].bytes);
+    dt__stream_bytes(s, &a->objects[k].data, &a->objects[k].bytes);
   describe_kernels(s, a, info_words);
   describe_calls(s, a);
-  number(s, n_segments);
-  c->output_segments = list(s, n_outputs, c->output_segments, sizeof(*c->output_segments));
+  dt__stream_number(s, n_segments);
+  c->output_segments =
+      dt__stream_list(s, n_outputs, c->output_segments, sizeof(*c->output_segments));
   for (uint32_t k = 0; k < *n_outputs && !s->failed; k++)
-    number(s, &c->output_segments[k]);
+    dt__stream_number(s, &c->output_segments[k]);
   uint32_t n_donations = *n_outputs, n_copies = *n_outputs;
-  c->donations = list(s, &n_donations, c->donations, sizeof(*c->donations));
+  c->donations = dt__stream_list(s, &n_donations, c->donations, sizeof(*c->donations));
   for (uint32_t k = 0; k < n_donations && !s->failed; k++)
-    number(s, &c->donations[k]);
-  c->copies = list(s, &n_copies, c->copies, sizeof(*c->copies));
+    dt__stream_number(s, &c->donations[k]);
+  c->copies = dt__stream_list(s, &n_copies, c->copies, sizeof(*c->copies));
   for (uint32_t k = 0; k < n_copies && !s->failed; k++)
-    number(s, &c->copies[k]);
+    dt__stream_number(s, &c->copies[k]);
   s->failed = s->failed || n_donations != *n_outputs || n_copies != *n_outputs;
-  signed_word(s, &c->once_bytes);
-  number(s, &c->n_launches);
-  number(s, &c->n_regions);
-  number(s, &c->n_others);
-  number(s, &c->n_loops);
-  number(s, &c->n_symbols);
-  number(s, &c->n_output_sizes);
+  dt__stream_signed(s, &c->once_bytes);
+  dt__stream_number(s, &c->n_launches);
+  dt__stream_number(s, &c->n_regions);
+  dt__stream_number(s, &c->n_others);
+  dt__stream_number(s, &c->n_loops);
+  dt__stream_number(s, &c->n_symbols);
+  dt__stream_number(s, &c->n_output_sizes);
   describe_edges(s, c);
   describe_items(s, c);
   describe_checks(s, c);
@@ -344,29 +219,36 @@ void dt__artifact_fini(dt_artifact_t *artifact) {
   *artifact = (dt_artifact_t){0};
 }
 
-void dt__artifact_keep(const dt_artifact_place_t *place, const dt_text_t *key,
-                       const dt_artifact_t *artifact, const dt_compiled_t *compiled,
-                       uint32_t n_outputs) {
+dt_status_t dt__artifact_write(const dt_artifact_place_t *place, const dt_artifact_t *artifact,
+                               const dt_compiled_t *compiled, uint32_t n_outputs, dt_text_t *out) {
   uint32_t n_calls = dt__externals_n(compiled->externals);
-  if (!place->cache || key->failed || !artifact->host.data)
-    return;
   dt_external_call_t *calls = dt__calloc(n_calls, sizeof(*calls));
   if (!calls)
-    return;
+    return DT_NO_MEMORY();
   for (uint32_t k = 0; k < n_calls; k++)
     calls[k] = dt__externals_call(compiled->externals, k);
-  dt_text_t entry;
-  dt__text_init(&entry);
-  stream_t s = {.to = &entry};
+  dt_stream_t s = {.to = out};
   dt_artifact_t a = *artifact; // what is written is only read
   dt_compiled_t c = *compiled;
   a.calls = calls;
   a.n_calls = n_calls;
   describe(&s, info_words(place), &a, &c, &c.n_segments, &n_outputs);
-  if (!entry.failed)
-    dt__disk_cache_keep(place->cache, DT_ARTIFACT_KIND, key, entry.data, entry.len);
-  dt__text_fini(&entry);
   dt__free(calls);
+  return dt__text_status(out);
+}
+
+void dt__artifact_keep(const dt_artifact_place_t *place, const dt_text_t *key,
+                       const dt_artifact_t *artifact, const dt_compiled_t *compiled,
+                       uint32_t n_outputs) {
+  if (!place->cache || key->failed || !artifact->host.data)
+    return;
+  dt_text_t entry;
+  dt__text_init(&entry);
+  dt_status_t status = dt__artifact_write(place, artifact, compiled, n_outputs, &entry);
+  if (!status)
+    dt__disk_cache_keep(place->cache, DT_ARTIFACT_KIND, key, entry.data, entry.len);
+  dt_status_free(status);
+  dt__text_fini(&entry);
 }
 
 // ---- Loading --------------------------------------------------------------------------------------
@@ -407,14 +289,14 @@ static bool fits(const dt_compiled_t *c, const dt_traced_t *traced, uint32_t n_s
                  uint32_t n_outputs) {
   const dt_graph_t *graph = traced->graph;
   uint32_t n_sizes = 0;
-  bool good = n_outputs == graph->outputs.len && n_segments > 0 && n_segments <= MOST_ENTRIES;
+  bool good = n_outputs == graph->outputs.len && n_segments > 0 && n_segments <= DT_STREAM_MOST;
   for (uint32_t k = 0; good && k < n_outputs; k++) {
     n_sizes += dt__graph_node(graph, graph->outputs.items[k])->rank;
     good = c->output_segments[k] < n_segments && c->donations[k] <= graph->inputs.len;
   }
   good = good && c->once_bytes >= 0 && c->n_output_sizes == n_sizes &&
          c->n_asserts == graph->asserts.len &&
-         c->n_symbols >= dt__symenv_symbol_count(traced->env) && c->n_symbols <= MOST_ENTRIES;
+         c->n_symbols >= dt__symenv_symbol_count(traced->env) && c->n_symbols <= DT_STREAM_MOST;
   for (uint32_t k = 0; good && k < c->n_readbacks; k++)
     good = c->readbacks[k].symbol < c->n_symbols;
   for (uint32_t k = 0; good && k < c->n_asserts; k++)
@@ -424,39 +306,51 @@ static bool fits(const dt_compiled_t *c, const dt_traced_t *traced, uint32_t n_s
   return good;
 }
 
+static dt_status_t read(const dt_artifact_place_t *place, const void *data, size_t bytes,
+                        const dt_traced_t *traced, dt_compiled_t *out) {
+  dt_artifact_t artifact = {0};
+  uint32_t n_segments = 0, n_outputs = 0;
+  dt_stream_t s = {.from = data, .left = bytes};
+  describe(&s, info_words(place), &artifact, out, &n_segments, &n_outputs);
+  dt_status_t status = NULL;
+  if (!dt__stream_is_done(&s))
+    status = DT_FAIL(DT_E_FORMAT, "it is not an entry of this format");
+  else if (!fits(out, traced, n_segments, n_outputs))
+    status = DT_FAIL(DT_E_FORMAT, "it is the entry of another program");
+  if (!status)
+    status = load(place, &artifact, traced, n_segments, out);
+  dt__artifact_fini(&artifact);
+  return status;
+}
+
+dt_status_t dt__artifact_read(const dt_artifact_place_t *place, const void *data, size_t bytes,
+                              const dt_traced_t *traced, dt_compiled_t **out) {
+  dt_compiled_t *compiled = dt__calloc(1, sizeof(*compiled));
+  *out = NULL;
+  if (!compiled)
+    return DT_NO_MEMORY();
+  dt_status_t status = read(place, data, bytes, traced, compiled);
+  if (status) {
+    dt__compiled_unload(compiled);
+    dt__compiled_destroy(compiled);
+    return status;
+  }
+  *out = compiled;
+  return NULL;
+}
+
 dt_status_t dt__artifact_find(const dt_artifact_place_t *place, const dt_text_t *key,
                               const dt_traced_t *traced, dt_compiled_t **out, bool *out_refused) {
   void *entry = NULL;
   size_t size = 0;
-  dt_artifact_t artifact = {0};
-  uint32_t n_segments = 0, n_outputs = 0;
   *out = NULL;
   if (!dt__disk_cache_find(place->cache, DT_ARTIFACT_KIND, key, &entry, &size))
     return NULL;
-  dt_compiled_t *compiled = dt__calloc(1, sizeof(*compiled));
-  if (!compiled) {
-    dt__free(entry);
-    return DT_NO_MEMORY();
-  }
-  stream_t s = {.from = entry, .left = size};
-  describe(&s, info_words(place), &artifact, compiled, &n_segments, &n_outputs);
-  s.failed |= s.left != 0;
-  dt_status_t status = NULL;
-  if (s.failed)
-    status = DT_FAIL(DT_E_FORMAT, "it is not an entry of this format");
-  else if (!fits(compiled, traced, n_segments, n_outputs))
-    status = DT_FAIL(DT_E_FORMAT, "it is the entry of another program");
-  if (!status)
-    status = load(place, &artifact, traced, n_segments, compiled);
-  dt__artifact_fini(&artifact);
+  dt_status_t status = dt__artifact_read(place, entry, size, traced, out);
   dt__free(entry);
-  if (!status) {
-    *out = compiled;
+  if (!status)
     return NULL;
-  }
   *out_refused = true;
-  dt__compiled_unload(compiled);
-  dt__compiled_destroy(compiled);
   if (dt_status_code(status) == DT_E_NO_MEMORY ||
       (place->codegen && place->codegen->lost(place->device)))
     return status;

@@ -2,6 +2,7 @@
 // Code for the CPU kept on disk: the next runtime compiles nothing and gives the same bits; what
 // differs in anything is another entry; a forged entry is made anew; of processes and threads that
 // want the same one makes it, and nobody waits for ever.
+#include "test/support/entry.h"
 #include "test/support/subjects.h"
 
 #include "runtime/base/disk_cache.h"
@@ -160,70 +161,29 @@ static void test_other_facts_are_other_entries(void **state) {
 
 // ---- Forged ---------------------------------------------------------------------------------------
 
-typedef struct forged_t {
-  char *all; // of the file
-  uint64_t key_bytes, data_bytes;
-  uint64_t *words; // a copy of the data
-} forged_t;
-
-static forged_t take_apart(void) {
-  char path[384];
-  size_t bytes = 0;
-  forged_t f = {0};
-  find_entry(path);
-  f.all = file_read(path, &bytes);
-  memcpy(&f.key_bytes, f.all + 8, 8);
-  memcpy(&f.data_bytes, f.all + 16, 8);
-  assert_int_equal(HEAD_BYTES + f.key_bytes + f.data_bytes, bytes);
-  f.words = malloc(f.data_bytes);
-  assert_non_null(f.words);
-  memcpy(f.words, f.all + HEAD_BYTES + f.key_bytes, f.data_bytes);
-  return f;
-}
-
-// With sums that are right, in the same place.
-static void put_back(forged_t *f, size_t bytes) {
-  dt_disk_cache_t *cache = dt__disk_cache_open(folder, (uint64_t)1 << 30);
-  dt_text_t key;
-  assert_non_null(cache);
-  dt__text_init(&key);
-  dt__text_write(&key, f->all + HEAD_BYTES, f->key_bytes);
-  dt__disk_cache_keep(cache, "variant", &key, f->words, bytes);
-  dt__text_fini(&key);
-  dt__disk_cache_close(cache);
-  free(f->all);
-  free(f->words);
-}
-
-// The word that says how many kernels there are: behind the host program and the other units.
-static size_t kernels_at(const forged_t *f) {
-  size_t at = 1 + (f->words[0] + 7) / 8, n = f->words[at++];
-  for (size_t k = 0; k < n; k++)
-    at += 1 + (f->words[at] + 7) / 8;
-  return at;
-}
-
 static void test_forged_entries_are_made_anew(void **state) {
   (void)state;
   empty_folder();
   uint64_t hash = live(&whole_subject, 1);
   for (int k = 0; k < 6; k++) {
-    forged_t f = take_apart();
-    size_t at = kernels_at(&f), bytes = f.data_bytes;
-    assert_true(f.words[at] > 0);
+    char path[384];
+    find_entry(path);
+    entry_t e = entry_open(path);
+    size_t at = entry_kernels(&e), unit = entry_behind(&e, at, 1);
+    assert_true(entry_word(&e, at) > 0);
     if (k == 0)
-      f.words[at + 1] = 1000; // the unit of a kernel
+      entry_set(&e, unit, 1000); // of a kernel
     else if (k == 1)
-      f.words[at + 1] = UINT32_MAX;
+      entry_set(&e, unit, UINT32_MAX);
     else if (k == 2)
-      f.words[at] = 1u << 19; // so many kernels
+      entry_set(&e, at, 1u << 19); // so many kernels
     else if (k == 3)
-      bytes -= 8;
+      e.bytes -= 8;
     else if (k == 4)
-      f.words[0] -= 8; // of the host program
+      entry_set(&e, 0, entry_word(&e, 0) - 8); // of the host program
     else
-      memset((char *)f.words + 8, 0, 64); // no object file
-    put_back(&f, bytes);
+      memset(e.data + 8, 0, 64); // no object file
+    entry_keep(&e, folder);
     if (live_and_hear(&whole_subject, 1) != hash || heard.found || !heard.refused)
       fail_msg("case %d: the entry was taken", k);
     assert_true(live_and_hear(&whole_subject, 1) == hash &&

@@ -2,6 +2,7 @@
 // Whole variants kept on disk: the next runtime compiles nothing, answers the same and says the
 // same of bad data; an entry that is damaged, or of a program that differs in anything, is not
 // used.
+#include "test/support/entry.h"
 #include "test/support/subjects.h"
 
 #include "runtime/base/disk_cache.h"
@@ -207,50 +208,11 @@ static void damaged_entries_are_made_anew(void **state) {
 
 // ---- Entries that are sound and say something else ---------------------------------------------------
 
-// An entry as it lies on the disk, taken apart; what changes is the order of its words in
-// artifact.c.
-typedef struct forged_t {
-  char *all;
-  size_t key_bytes, data_bytes;
-  uint64_t *words; // of the data
-} forged_t;
-#define HEAD_BYTES 56
-
-static forged_t take_apart(const char *path) {
-  forged_t f = {0};
-  size_t bytes = 0;
-  f.all = file_read(path, &bytes);
-  assert_true(bytes > HEAD_BYTES);
-  memcpy(&f.key_bytes, f.all + 8, 8);
-  memcpy(&f.data_bytes, f.all + 16, 8);
-  assert_int_equal(HEAD_BYTES + f.key_bytes + f.data_bytes, bytes);
-  f.words = malloc(f.data_bytes);
-  assert_non_null(f.words);
-  memcpy(f.words, f.all + HEAD_BYTES + f.key_bytes, f.data_bytes);
-  return f;
-}
-
-// With sums that are right, in the same place.
-static void put_back(forged_t *f) {
-  dt_disk_cache_t *cache = dt__disk_cache_open(folder, (uint64_t)1 << 30);
-  dt_text_t key;
-  assert_non_null(cache);
-  dt__text_init(&key);
-  dt__text_write(&key, f->all + HEAD_BYTES, f->key_bytes);
-  dt__disk_cache_keep(cache, "variant", &key, f->words, f->data_bytes);
-  dt__text_fini(&key);
-  dt__disk_cache_close(cache);
-  free(f->all);
-  free(f->words);
-}
-
 // The word that says how many segments there are; behind it come the number of results, their
 // segments, bytes computed once, launches, regions, others, loops, symbols and sizes of results.
-static size_t segments_at(const forged_t *f) {
-  size_t at = 1 + (f->words[0] + 7) / 8, n = f->words[at++];
-  for (size_t k = 0; k < n; k++)
-    at += 1 + (f->words[at] + 7) / 8;
-  return at + 2 + 10 * f->words[at]; // and behind that no calls of users' ops
+static size_t segments_at(const entry_t *e) {
+  size_t at = entry_kernels(e);
+  return entry_behind(e, at, 2 + 10 * entry_word(e, at)); // and no calls of users' ops
 }
 
 static const char *renamed; // a function of the host's that is called otherwise; NULL: a word
@@ -258,17 +220,17 @@ static size_t behind;       // what word it is, counted from that of segments
 static uint64_t becomes;
 
 static void forge(const char *path) {
-  forged_t f = take_apart(path);
+  entry_t e = entry_open(path);
   if (renamed) {
-    char *name = memmem(f.words, f.data_bytes, renamed, strlen(renamed) + 1);
+    char *name = memmem(e.data, e.bytes, renamed, strlen(renamed) + 1);
     assert_non_null(name);
     name[0] = 'x';
   } else {
-    size_t at = segments_at(&f) + behind;
-    assert_true(f.words[at] != becomes);
-    f.words[at] = becomes;
+    size_t at = entry_behind(&e, segments_at(&e), behind);
+    assert_true(entry_word(&e, at) != becomes);
+    entry_set(&e, at, becomes);
   }
-  put_back(&f);
+  entry_keep(&e, folder);
 }
 
 static void forged_entries_are_made_anew(void **state) {
@@ -278,18 +240,14 @@ static void forged_entries_are_made_anew(void **state) {
     size_t behind;
     uint64_t becomes;
   } cases[] = {
-      {"dt_once", 0, 0},
-      {"dt_plan_1", 0, 0},
-      {NULL, 0, 0}, // segments
-      {NULL, 0, 9},
-      {NULL, 1, 1},                  // results,
-      {NULL, 2, 77},                 // and the segment of the first
-      {NULL, 5, 77},                 // whose memory the first may have
-      {NULL, 7, 1},                  // results that are copies
-      {NULL, 10, UINT64_C(1) << 63}, // bytes computed once
-      {NULL, 15, 0},                 // symbols
-      {NULL, 15, UINT32_MAX},
-      {NULL, 16, 5}, // sizes of results
+      {"dt_once", 0, 0},      {"dt_plan_1", 0, 0}, {NULL, 0, 0}, // segments
+      {NULL, 0, 9},           {NULL, 1, 1},                      // results,
+      {NULL, 2, 77},                                             // and the segment of the first
+      {NULL, 5, 77},                                             // whose memory the first may have
+      {NULL, 7, 1},                                              // results that are copies
+      {NULL, 10, 127},                       // bytes computed once: less than none
+      {NULL, 15, 0},                         // symbols
+      {NULL, 15, UINT32_MAX}, {NULL, 16, 5}, // sizes of results
   };
   for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
     empty_folder();
@@ -464,43 +422,41 @@ static void an_op_that_is_gone_is_refused_by_name(void **state) {
 }
 
 static const char *exchanged, *with; // texts of an entry's data, of one length
-static size_t before_name;           // or: words behind the length of the op's name
+static int word;                     // or: of the call's, -1: the length of its name
 
 static void exchange(const char *path) {
-  forged_t f = take_apart(path);
+  entry_t e = entry_open(path);
   if (exchanged) {
-    char *at = memmem(f.words, f.data_bytes, exchanged, strlen(exchanged) + 1);
-    assert_non_null(at);
-    memcpy(at, with, strlen(with));
+    memcpy(e.data + entry_find(&e, exchanged) + 1, with, strlen(with));
   } else {
-    const char *at = memmem(f.words, f.data_bytes, "test.twice", 11);
-    size_t word = (size_t)(at - (const char *)f.words) / 8 - 1 + before_name;
-    assert_non_null(at);
-    f.words[word] = becomes;
+    size_t at = entry_find(&e, "test.twice");
+    if (word >= 0)
+      at = entry_behind(&e, entry_behind_bytes(&e, entry_behind_bytes(&e, at)), (size_t)word);
+    entry_set(&e, at, becomes);
   }
-  put_back(&f);
+  entry_keep(&e, folder);
 }
 
-// Words from the length of the name on: 1 and its text 2, of the identity 1 and 1, then part,
-// inputs, updates (two), tensors, of each its dtype and rank, and attributes.
+// Words behind the op's name and identity: part, inputs, updates (two), tensors, of each its dtype
+// and rank, and attributes.
 static void forged_calls_are_made_anew(void **state) {
   (void)state;
   static const struct {
     const char *exchanged, *with;
-    size_t word;
+    int word;
     uint64_t becomes;
     const char *refusal;
   } cases[] = {
       {"test.twice", "test.xwice", 0, 0, "test.xwice: the runtime has no such op"},
       {"identity", "idexxity", 0, 0, "test.twice: it was compiled with \"idexxity\""},
-      {NULL, NULL, 0, 0, "not an entry"},                     // a name of no length
-      {NULL, NULL, 5, 1, "test.twice: its numbers are read"}, // numbers, not a kernel
-      {NULL, NULL, 6, 3, "not an entry"},                     // more inputs than tensors
-      {NULL, NULL, 6, 0, "test.twice: the op has no kernel for this call"},
-      {NULL, NULL, 7, 1, "test.twice: the op updates other inputs"},
-      {NULL, NULL, 9, 1u << 30, "not an entry"}, // tensors
-      {NULL, NULL, 11, 99, "not an entry"},      // rank
-      {NULL, NULL, 14, 65, "not an entry"},      // attributes
+      {NULL, NULL, -1, 0, "not an entry"},                    // a name of no length
+      {NULL, NULL, 0, 1, "test.twice: its numbers are read"}, // numbers, not a kernel
+      {NULL, NULL, 1, 3, "not an entry"},                     // more inputs than tensors
+      {NULL, NULL, 1, 0, "test.twice: the op has no kernel for this call"},
+      {NULL, NULL, 2, 1, "test.twice: the op updates other inputs"},
+      {NULL, NULL, 4, 1u << 30, "not an entry"}, // tensors
+      {NULL, NULL, 6, 99, "not an entry"},       // rank
+      {NULL, NULL, 9, 65, "not an entry"},       // attributes
   };
   dt_op_options_t op = twice_op();
   op.identity = "identity";
@@ -510,7 +466,7 @@ static void forged_calls_are_made_anew(void **state) {
     refusal = cases[k].refusal;
     exchanged = cases[k].exchanged;
     with = cases[k].with;
-    before_name = cases[k].word;
+    word = cases[k].word;
     becomes = cases[k].becomes;
     assert_int_equal(count_entries("variant", exchange), 1);
     if (live_with_op(op) || !refused)
