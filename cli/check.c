@@ -16,6 +16,7 @@ typedef struct options_t {
   uint32_t jobs, timeout, threads;
   int64_t deadline;
   bool names_are_hints, bisect, sizes_only, json;
+  const char *package;
 } options_t;
 
 static const cli_option_t rows[] = {
@@ -51,17 +52,20 @@ static const cli_option_t rows[] = {
      "compare element types and sizes alone: for models that draw random numbers, where another "
      "generator drew what is expected",
      NULL, 0, 0},
+    {"package", CLI_TEXT, offsetof(options_t, package), "LEVELS",
+     "then write a package with code for LEVELS (as ductile compile has them), and run all sets "
+     "again from it, without compiling: the bits must be the same",
+     NULL, 0, 0},
     CLI_ROW_NAMES_ARE_HINTS(options_t),
     CLI_ROW_JSON(options_t),
 };
 
 static const cli_command_t command = {
     .name = ME,
-    .usage =
-        "check DIR… [--device WHERE] [--rtol X] [--atol X] [--only GLOB]\n"
-        "                     [--list STATUS]… [--jobs N] [--threads N] [--timeout SECONDS]\n"
-        "                     [--deadline TIME] [--bisect] [--sizes-only] [--names-are-hints]\n"
-        "                     [--json]",
+    .usage = "check DIR… [--device WHERE] [--rtol X] [--atol X] [--only GLOB]\n"
+             "                     [--list STATUS]… [--jobs N] [--threads N] [--timeout SECONDS]\n"
+             "                     [--deadline TIME] [--bisect] [--sizes-only] [--package LEVELS]\n"
+             "                     [--names-are-hints] [--json]",
     .about =
         "Checks folders in the layout of ONNX's tests (model.onnx, test_data_set_N/input_K.pb and\n"
         "output_K.pb), and all of them beneath each DIR: runs all sets of a folder through one "
@@ -227,7 +231,8 @@ int cli_check(int argc, char **argv) {
                              .atol = options.atol,
                              .timeout_s = options.timeout,
                              .bisect = options.bisect,
-                             .sizes_only = options.sizes_only};
+                             .sizes_only = options.sizes_only,
+                             .package = options.package};
   if (!cli_place_device(options.device, &checking.place))
     return cli_complain(ME, CLI_USAGE, "--device %s: expected " CLI_DEVICES, options.device);
   if (!read_list(&options, &telling))

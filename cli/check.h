@@ -71,8 +71,9 @@ typedef struct cli_checking_t {
   uint32_t threads, compile_threads;
   double rtol, atol; // below 0: what the folder's data.json says, else the defaults of ONNX's suite
   uint32_t timeout_s;
-  bool bisect;     // a wrong result is looked into
-  bool sizes_only; // elements are not compared
+  bool bisect;         // a wrong result is looked into
+  bool sizes_only;     // elements are not compared
+  const char *package; // then the same from a package with code for these levels; NULL: no
 } cli_checking_t;
 void cli_check_folder(const cli_checking_t *checking, dt_runtime_t *runtime, const char *path,
                       cli_verdict_t *out);

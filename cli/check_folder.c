@@ -21,7 +21,9 @@ typedef struct job_t {
   cli_verdict_t *verdict;
   cli_model_t model;
   double rtol, atol;
-  uint32_t set; // the number of the one at work
+  uint32_t set;     // the number of the one at work
+  bool packed;      // the function is a package's
+  uint64_t *hashes; // of the results of each set, as compiled; or NULL
   dt_tensor_t **inputs, **results, **scratch;
 } job_t;
 
@@ -41,14 +43,16 @@ static bool end_with_status(const job_t *job, const char *what, dt_status_t stat
   size_t len = strlen(job->path);
   if (strncmp(message, job->path, len) == 0 && message[len] == '/')
     message += len + 1;
-  if (code == DT_E_UNSUPPORTED)
+  bool refused = code == DT_E_UNSUPPORTED && !job->packed;
+  if (refused)
     (void)snprintf(reason, sizeof(reason), "%s", message);
   else
-    (void)snprintf(reason, sizeof(reason), "%s: %s: %s", what, dt_code_name(code), message);
+    (void)snprintf(reason, sizeof(reason), "%s%s: %s: %s", job->packed ? "from a package: " : "",
+                   what, dt_code_name(code), message);
   (void)end_with(job,
-                 code == DT_E_UNSUPPORTED ? CLI_REFUSED
-                 : code == DT_E_DEADLINE  ? CLI_OVERDUE
-                                          : CLI_ERROR,
+                 refused                 ? CLI_REFUSED
+                 : code == DT_E_DEADLINE ? CLI_OVERDUE
+                                         : CLI_ERROR,
                  reason);
   dt_status_free(status);
   return false;
@@ -151,7 +155,7 @@ static bool compare_output(const job_t *job, uint32_t k) {
                                 : cli_compare(*actual, *expected, job->rtol, job->atol, reason))
     return true;
   (void)snprintf(whole, sizeof(whole), "set %u, output %u, %.64s: %.600s", job->set, k,
-                 dt_onnx_output_name(job->model.onnx, k), reason);
+                 cli_model_output_name(&job->model, k), reason);
   add_node(job, k, whole);
   add_repro(job, whole);
   return end_with(job, CLI_WRONG, whole);
@@ -174,6 +178,34 @@ static bool compare_outputs(const job_t *job) {
   return compared > 0 || end_with(job, CLI_ERROR, "no file of an output");
 }
 
+// Elements between each other in memory are none of a result.
+static bool hash_result(const job_t *job, uint32_t k, uint64_t *hash) {
+  dt_tensor_t *tensor = NULL;
+  dt_status_t status = cli_model_fetch(&job->model, job->results[k], &tensor);
+  if (status)
+    return end_with_status(job, "reading a result", status);
+  const unsigned char *bytes = dt_tensor_data(tensor);
+  for (size_t i = 0; i < dt_tensor_bytes(tensor); i++)
+    *hash = (*hash ^ bytes[i]) * UINT64_C(0x100000001b3);
+  dt_tensor_release(tensor);
+  return true;
+}
+
+// A package's answers are, bit by bit, those of the function that it was made of.
+static bool compare_bits(const job_t *job, int set) {
+  uint64_t hash = UINT64_C(0xcbf29ce484222325);
+  char reason[64];
+  for (uint32_t k = 0; job->hashes && k < job->model.n_outputs; k++)
+    if (!hash_result(job, k, &hash))
+      return false;
+  if (job->hashes && !job->packed)
+    job->hashes[set] = hash;
+  if (!job->packed || hash == job->hashes[set])
+    return true;
+  (void)snprintf(reason, sizeof(reason), "set %u: a package of it gives other bits", job->set);
+  return end_with(job, CLI_WRONG, reason);
+}
+
 static bool run_set(const job_t *job) {
   char what[32];
   if (!read_inputs(job))
@@ -193,10 +225,10 @@ static bool run_sets(job_t *job) {
     return end_with(job, CLI_ERROR, n < 0 ? "the folder cannot be read" : "no test_data_set_N");
   for (int k = 0; k < n && good; k++) {
     job->set = numbers[k];
-    good = run_set(job);
+    good = run_set(job) && compare_bits(job, k);
     cli_release_all(job->inputs, job->model.n_inputs);
     cli_release_all(job->results, job->model.n_outputs);
-    job->verdict->sets += good;
+    job->verdict->sets += good && !job->packed;
   }
   return good;
 }
@@ -214,19 +246,29 @@ static void count(const job_t *job) {
     (void)end_with(job, CLI_ERROR, "the evaluator answered, not compiled code");
 }
 
+static bool run_packed(job_t *job) {
+  dt_status_t status = cli_model_pack(&job->model, job->runtime, job->checking->package);
+  job->packed = true;
+  return status ? end_with_status(job, "writing and opening", status) : run_sets(job);
+}
+
 static void run_folder(job_t *job) {
   job->inputs = calloc(job->model.n_inputs + 1, sizeof(*job->inputs));
   job->results = calloc(job->model.n_outputs + 1, sizeof(*job->results));
   job->scratch = calloc(2, sizeof(*job->scratch));
-  if (job->inputs && job->results && job->scratch) {
-    (void)run_sets(job);
+  job->hashes = job->checking->package ? calloc(CLI_MOST_SETS, sizeof(*job->hashes)) : NULL;
+  if (job->inputs && job->results && job->scratch && (job->hashes || !job->checking->package)) {
+    bool good = run_sets(job);
     count(job);
+    if (good && job->verdict->outcome == CLI_PASS && job->checking->package && run_packed(job))
+      count(job);
   } else {
     (void)end_with(job, CLI_ERROR, "no memory");
   }
   free(job->inputs);
   free(job->results);
   free(job->scratch);
+  free(job->hashes);
 }
 
 void cli_check_folder(const cli_checking_t *checking, dt_runtime_t *runtime, const char *path,

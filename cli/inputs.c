@@ -33,7 +33,7 @@ bool cli_dim_known(const cli_model_t *model, const char *name, size_t len) {
     const dt_input_decl_t *input = dt_function_input(model->function, k);
     for (uint32_t d = 0; d < input->rank; d++) {
       const dt_dim_decl_t *dim = dt_function_input_dim(model->function, k, d);
-      if (is_numbered(dt_onnx_input_name(model->onnx, k), d, name, len) ||
+      if (is_numbered(cli_model_input_name(model, k), d, name, len) ||
           (dim && (is_named(dim->name, name, len) || is_named(dim->of, name, len))))
         return true;
     }
@@ -73,7 +73,7 @@ static bool declared_sizes(const cli_model_t *model, uint32_t k, const cli_dims_
                            int64_t sizes[DT_MAX_RANK], uint32_t *out_rank,
                            char message[CLI_MESSAGE]) {
   const dt_input_decl_t *input = dt_function_input(model->function, k);
-  const char *name = dt_onnx_input_name(model->onnx, k);
+  const char *name = cli_model_input_name(model, k);
   *out_rank = input->rank;
   for (uint32_t d = 0; d < input->rank; d++) {
     const dt_dim_decl_t *dim = dt_function_input_dim(model->function, k, d);
@@ -286,7 +286,7 @@ static bool make_filled(const cli_model_t *model, uint32_t k, const struct word_
 bool cli_input_make(const cli_model_t *model, uint32_t k, const char *spec, const cli_dims_t *dims,
                     uint64_t seed, dt_tensor_t **out, char message[CLI_MESSAGE]) {
   char why[CLI_MESSAGE];
-  const char *name = dt_onnx_input_name(model->onnx, k);
+  const char *name = cli_model_input_name(model, k);
   size_t len = strcspn(spec, ":");
   bool done = false, found = false;
   *out = NULL;

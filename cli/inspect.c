@@ -37,6 +37,8 @@ static const cli_command_t command = {
         "initializers by element type, operators with counts, functions, files of external data; "
         "and\n"
         "whether all its nodes are supported, or else each that is not.\n"
+        "Of a package (ductile compile): its levels, functions, variants with their guards, "
+        "bytes.\n"
         "A model that breaks a rule of the format, or a limit, is refused with the place in the "
         "file.\n",
     .exits = "0 the model was read; 1 it was refused, with a message; 2 wrong usage; 4 the\n"
@@ -106,6 +108,24 @@ static int tell_model(dt_onnx_t *model, const char *path, const options_t *optio
   return CLI_DONE;
 }
 
+static int tell_package(const char *path, bool json) {
+  dt_runtime_t *runtime = NULL;
+  dt_package_t *package = NULL;
+  char *text = NULL;
+  dt_runtime_options_t about = {.struct_size = sizeof(about), .threads = 1, .compile_threads = 1};
+  dt_status_t status = dt_runtime_create(&about, &runtime);
+  if (!status)
+    status = dt_package_open(runtime, path, NULL, &package);
+  if (!status)
+    status = json ? dt_package_report_json(package, &text) : dt_package_report_text(package, &text);
+  if (!status)
+    (void)fputs(text, stdout);
+  dt_text_free(text);
+  dt_package_release(package);
+  dt_runtime_release(runtime);
+  return cli_failed(ME, path, status);
+}
+
 int cli_inspect(int argc, char **argv) {
   options_t options = {0};
   cli_operands_t files;
@@ -119,6 +139,8 @@ int cli_inspect(int argc, char **argv) {
                              .deadline_ns = end_ns};
   dt_onnx_t *model = NULL;
   const char *path = files.items[0];
+  if (cli_is_package(path))
+    return tell_package(path, options.json);
   dt_status_t status = dt_onnx_open(path, &about, &model);
   result = status ? cli_failed(ME, path, status) : tell_model(model, path, &options, end_ns);
   dt_onnx_close(model);

@@ -5,7 +5,12 @@
 #include "cli/options.h"
 #include "ductile/experimental.h"
 
+#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#define PACKAGE_BEGINS "ductile\x1a" // docs/package.md
 
 bool cli_place_device(const char *text, cli_place_t *out) {
   if (!text)
@@ -20,20 +25,39 @@ static dt_status_t open_model(cli_model_t *model, dt_runtime_t *runtime, const c
                               const cli_place_t *place) {
   dt_onnx_options_t file = {
       .struct_size = sizeof(file), .data_folder = place->data, .deadline_ns = model->end_ns};
-  dt_function_options_t about = {
-      .struct_size = sizeof(about), .call_mode = place->mode, .limit_action = place->limit_action};
+  dt_function_options_t about = {.struct_size = sizeof(about),
+                                 .name = place->name,
+                                 .call_mode = place->mode,
+                                 .limit_action = place->limit_action};
   dt_onnx_function_options_t how = {.struct_size = sizeof(how),
                                     .names_are_hints = place->names_are_hints,
                                     .function = &about,
                                     .deadline_ns = model->end_ns};
   dt_session_options_t where = {
       .struct_size = sizeof(where), .device = place->device, .ordinal = place->ordinal};
-  dt_status_t status = dt_onnx_open(path, &file, &model->onnx);
-  if (!status)
-    status = dt_onnx_function_create(runtime, model->onnx, &how, &model->function);
+  dt_status_t status = NULL;
+  if (cli_is_package(path)) {
+    status = dt_package_open(runtime, path, NULL, &model->package);
+    if (!status)
+      status = dt_package_function(model->package, NULL, &about, &model->function);
+  } else {
+    status = dt_onnx_open(path, &file, &model->onnx);
+    if (!status)
+      status = dt_onnx_function_create(runtime, model->onnx, &how, &model->function);
+  }
   if (!status)
     status = dt_session_create(runtime, &where, &model->session);
   return status;
+}
+
+bool cli_is_package(const char *path) {
+  char begin[sizeof(PACKAGE_BEGINS) - 1];
+  FILE *file = fopen(path, "rbe");
+  bool is = file && fread(begin, sizeof(begin), 1, file) == 1 &&
+            memcmp(begin, PACKAGE_BEGINS, sizeof(begin)) == 0;
+  if (file)
+    (void)fclose(file);
+  return is;
 }
 
 dt_status_t cli_model_open(cli_model_t *model, dt_runtime_t *runtime, const char *path,
@@ -52,8 +76,46 @@ dt_status_t cli_model_open(cli_model_t *model, dt_runtime_t *runtime, const char
 void cli_model_close(cli_model_t *model) {
   dt_session_destroy(model->session);
   dt_function_release(model->function);
+  dt_package_release(model->package);
   dt_onnx_close(model->onnx);
   *model = (cli_model_t){0};
+}
+
+// ---- Packages -------------------------------------------------------------------------------------
+static dt_status_t take_packed(cli_model_t *model, dt_runtime_t *runtime, const char *path) {
+  dt_package_t *package = NULL;
+  dt_function_t *packed = NULL;
+  const dt_package_options_t copied = {.struct_size = sizeof(copied), .copy = true};
+  dt_status_t status = dt_package_open(runtime, path, &copied, &package);
+  if (!status)
+    status = dt_package_function(package, NULL, NULL, &packed);
+  if (!status)
+    status = dt_function_freeze(packed, true);
+  dt_package_release(package);
+  if (status) {
+    dt_function_release(packed);
+    return status;
+  }
+  dt_function_release(model->function);
+  model->function = packed;
+  return NULL;
+}
+
+dt_status_t cli_model_pack(cli_model_t *model, dt_runtime_t *runtime, const char *levels) {
+  const dt_package_write_options_t how = {.struct_size = sizeof(how), .levels = levels};
+  const char *folder = getenv("TMPDIR");
+  char path[PATH_MAX];
+  (void)snprintf(path, sizeof(path), "%.*s/ductile-XXXXXX", PATH_MAX - 32,
+                 folder && folder[0] ? folder : "/tmp");
+  int fd = mkstemp(path);
+  if (fd < 0)
+    return dt_status_make(DT_E_IO, "cannot make a temporary file for a package");
+  (void)close(fd);
+  dt_status_t status = dt_package_write(path, &model->function, 1, &how);
+  if (!status)
+    status = take_packed(model, runtime, path);
+  (void)unlink(path);
+  return status;
 }
 
 // ---- Calls ----------------------------------------------------------------------------------------
@@ -107,14 +169,24 @@ static const char *behind(const char *text, const char *name) {
   return name && strncmp(text, name, len) == 0 && text[len] == '=' ? text + len + 1 : NULL;
 }
 
+const char *cli_model_input_name(const cli_model_t *model, uint32_t index) {
+  const dt_input_decl_t *input = dt_function_input(model->function, index);
+  return input && input->name ? input->name : "";
+}
+
+const char *cli_model_output_name(const cli_model_t *model, uint32_t index) {
+  const dt_output_decl_t *output = dt_function_output(model->function, index);
+  return output && output->name ? output->name : "";
+}
+
 // Names go before numbers.
-static const char *find(const char *text, uint32_t n, const dt_onnx_t *onnx,
-                        const char *(*name)(const dt_onnx_t *model, uint32_t index),
+static const char *find(const cli_model_t *model, const char *text, uint32_t n,
+                        const char *(*name)(const cli_model_t *model, uint32_t index),
                         uint32_t *out_index) {
   const char *at = text;
   int64_t number = 0;
   for (uint32_t k = 0; k < n; k++) {
-    const char *value = behind(text, name(onnx, k));
+    const char *value = name(model, k)[0] ? behind(text, name(model, k)) : NULL;
     if (value) {
       *out_index = k;
       return value;
@@ -127,11 +199,11 @@ static const char *find(const char *text, uint32_t n, const dt_onnx_t *onnx,
 }
 
 const char *cli_model_input(const cli_model_t *model, const char *text, uint32_t *out_index) {
-  return find(text, model->n_inputs, model->onnx, dt_onnx_input_name, out_index);
+  return find(model, text, model->n_inputs, cli_model_input_name, out_index);
 }
 
 const char *cli_model_output(const cli_model_t *model, const char *text, uint32_t *out_index) {
-  return find(text, model->n_outputs, model->onnx, dt_onnx_output_name, out_index);
+  return find(model, text, model->n_outputs, cli_model_output_name, out_index);
 }
 
 void cli_sizes_text(const dt_tensor_t *tensor, char out[CLI_SIZES_TEXT]) {

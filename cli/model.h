@@ -6,6 +6,7 @@
 #include "cli/cli.h"
 
 #include "ductile/onnx.h"
+#include "ductile/package.h"
 
 // ---- Models (model.c) -----------------------------------------------------------------------------
 // Where and how. Zeroed: the CPU, defaults.
@@ -13,6 +14,7 @@ typedef struct cli_place_t {
   dt_device_t device;
   int32_t ordinal;
   const char *data; // folder of external data; NULL: the model's
+  const char *name; // of the function; NULL: the model's
   bool names_are_hints;
   dt_call_mode_t mode;
   dt_limit_action_t limit_action;
@@ -53,15 +55,25 @@ bool cli_place_device(const char *text, cli_place_t *out);
 
 typedef struct cli_model_t {
   dt_onnx_t *onnx;
+  dt_package_t *package; // instead of `onnx`: the file is a package
   dt_function_t *function;
   dt_session_t *session;
   uint32_t n_inputs, n_outputs;
   int64_t end_ns; // of its calls, as dt_call_options_t has it
 } cli_model_t;
-// On failure nothing is left open.
+// Of an ONNX model, or of a package with one function. On failure nothing is left open.
 dt_status_t cli_model_open(cli_model_t *model, dt_runtime_t *runtime, const char *path,
                            const cli_place_t *place) DT_MUST_USE;
 void cli_model_close(cli_model_t *model);
+// Whether the file is a package: by its first bytes.
+bool cli_is_package(const char *path);
+// Exchanges the function for that of a package of it, with code for `levels`, which can compile
+// nothing more.
+dt_status_t cli_model_pack(cli_model_t *model, dt_runtime_t *runtime,
+                           const char *levels) DT_MUST_USE;
+// "" where it has none.
+const char *cli_model_input_name(const cli_model_t *model, uint32_t index);
+const char *cli_model_output_name(const cli_model_t *model, uint32_t index);
 // One call with new results, and its wait. On failure no result is left.
 dt_status_t cli_model_call(const cli_model_t *model, dt_tensor_t *const *inputs,
                            dt_tensor_t **results) DT_MUST_USE;

@@ -147,11 +147,17 @@ static bool take(const cli_option_t *option, void *options, const char *value) {
 }
 
 // ---- The line -------------------------------------------------------------------------------------
-static const cli_option_t *find(const cli_command_t *command, const char *name, size_t len) {
+// Of "--name", "--name=value" or "-n"; *out_len is how long it is, without a value.
+static const cli_option_t *find(const cli_command_t *command, const char *word, size_t *out_len) {
+  *out_len = strcspn(word, "=");
   for (uint32_t k = 0; k < command->n_options; k++) {
-    const char *own = command->options[k].name;
-    if (strlen(own) == len && memcmp(own, name, len) == 0)
-      return &command->options[k];
+    const cli_option_t *option = &command->options[k];
+    size_t len = strlen(option->name) + 2;
+    if ((len == *out_len && strncmp(word, "--", 2) == 0 &&
+         memcmp(option->name, word + 2, len - 2) == 0) ||
+        (command->letters && k < strlen(command->letters) && word[1] == command->letters[k] &&
+         !word[2]))
+      return option;
   }
   return NULL;
 }
@@ -160,21 +166,20 @@ static const cli_option_t *find(const cli_command_t *command, const char *name, 
 // taken; 0: wrong usage, which is told.
 static int take_option(const cli_command_t *command, int argc, char **argv, int k, void *options) {
   const char *word = argv[k];
-  const char *name = strncmp(word, "--", 2) == 0 ? word + 2 : "";
-  size_t len = strcspn(name, "=");
-  const cli_option_t *option = find(command, name, len);
-  if (!option || (option->kind == CLI_FLAG && name[len] == '=')) {
+  size_t len = 0;
+  const cli_option_t *option = find(command, word, &len);
+  bool joined = word[len] == '=';
+  if (!option || (option->kind == CLI_FLAG && joined)) {
     (void)cli_complain(command->name, 0, "%s: no such option; see --help", word);
     return 0;
   }
   if (option->kind == CLI_FLAG)
     return take(option, options, NULL) ? 1 : 0;
-  bool joined = name[len] == '=';
   if (!joined && k + 1 >= argc) {
     (void)cli_complain(command->name, 0, "%s: needs %s; see --help", word, option->value);
     return 0;
   }
-  const char *value = joined ? name + len + 1 : argv[k + 1];
+  const char *value = joined ? word + len + 1 : argv[k + 1];
   if (take(option, options, value))
     return joined ? 1 : 2;
   (void)cli_complain(command->name, 0, "--%s %s: no such value for %s; see --help", option->name,

@@ -59,6 +59,7 @@ typedef struct cli_command_t {
   const char *exits; // the same, on exit statuses
   const cli_option_t *options;
   uint32_t n_options;
+  const char *letters; // "o": the first option goes by -o, too; NULL: none does
   const char *operand; // "file": for "no file" and "one file only"
   bool many;           // operands, and not one
 } cli_command_t;

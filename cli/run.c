@@ -206,7 +206,7 @@ static void tell_results(const job_t *job) {
   if (job->options->outputs.n > 0 && !job->options->json)
     return;
   for (uint32_t k = 0; k < job->model.n_outputs; k++)
-    (job->options->json ? tell_json : tell_text)(dt_onnx_output_name(job->model.onnx, k),
+    (job->options->json ? tell_json : tell_text)(cli_model_output_name(&job->model, k),
                                                  job->fetched[k]);
 }
 
@@ -229,7 +229,7 @@ static int write_results(const job_t *job, const char *const *paths, const uint3
   if (!done)
     (void)cli_wrong(message, "no memory");
   for (uint32_t k = 0; done && k < n; k++) {
-    names[k] = dt_onnx_output_name(job->model.onnx, outputs[k]);
+    names[k] = cli_model_output_name(&job->model, outputs[k]);
     tensors[k] = job->fetched[outputs[k]];
   }
   done = done && cli_tensors_write(paths, names, tensors, n, message);

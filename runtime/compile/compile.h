@@ -135,6 +135,13 @@ typedef struct dt_compile_request_t {
 // code that its watch was stopped with.
 dt_status_t dt__compile(dt_compiler_t *compiler, const dt_compile_request_t *request,
                         dt_compiled_t **out) DT_MUST_USE;
+// The same for a CPU of that name, as an entry (artifact.h): nothing in it depends on this machine
+// or on how many threads compile. `request` is for the CPU.
+dt_status_t dt__compile_entry(dt_compiler_t *compiler, const dt_compile_request_t *request,
+                              const char *cpu, dt_text_t *out) DT_MUST_USE;
+// Such an entry of what `traced` is, loaded. DT_E_FORMAT.
+dt_status_t dt__compiled_read(dt_compiler_t *compiler, const dt_traced_t *traced, const void *data,
+                              size_t bytes, dt_compiled_t **out) DT_MUST_USE;
 // Unloads what is in a device's memory, if there is any: its launches have ended.
 void dt__compiled_unload(dt_compiled_t *compiled);
 // NULL allowed; no code of it may be running, and none is in a device's memory any more.

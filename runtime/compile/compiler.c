@@ -148,6 +148,7 @@ typedef struct compile_t {
   dt_symenv_t *env; // a clone of the traced one
   dt_program_t *program;
   bool beside_calls;
+  uint32_t units; // the most that kernels are cut into; 0: as many as threads can use
 } compile_t;
 
 static dt_status_t run_front(void *opaque) {
@@ -273,7 +274,7 @@ static void tell_segments(const compile_t *compile, const dt_compiled_t *compile
 
 // Many threads that wake up at once are put onto cores where callers run, some for milliseconds.
 static uint32_t threads_of(const compile_t *compile) {
-  uint32_t all = compile->compiler->threads;
+  uint32_t all = compile->units ? compile->units : compile->compiler->threads;
   return compile->beside_calls ? (all + 3) / 4 : all;
 }
 
@@ -406,6 +407,96 @@ dt_status_t dt__compile(dt_compiler_t *compiler, const dt_compile_request_t *req
   *out = compiled;
   return NULL;
 }
+
+// ---- For other machines ---------------------------------------------------------------------------
+// What a machine in general has: code that is carried to others depends on nothing of this one.
+#define COMMON_THREADS 4
+#define COMMON_L1_BYTES (32 << 10)
+#define COMMON_L2_BYTES (1 << 20)
+#define COMMON_UNITS 4
+
+typedef struct level_t {
+  compile_t *compile;
+  const char *cpu;
+} level_t;
+
+static dt_status_t run_level(void *opaque) {
+  const level_t *level = opaque;
+  compile_t *compile = level->compile;
+  dt_target_t *target = &compile->target, own = *target;
+  DT_TRY(dt__codegen_target(compile->compiler->workers, level->cpu, COMMON_THREADS, target));
+  target->left_out = own.left_out;
+  target->strict_fp = own.strict_fp;
+  target->l1_bytes = COMMON_L1_BYTES;
+  target->l2_bytes = COMMON_L2_BYTES;
+  return NULL;
+}
+
+static dt_status_t make_entry(compile_t *compile, const char *cpu, dt_text_t *out) {
+  level_t level = {compile, cpu};
+  dt_job_t job = {.run = run_level, .arg = &level};
+  dt_artifact_t artifact = {0};
+  DT_TRY(dt__jobs_run(compile->compiler->jobs, &job, 1, 0));
+  dt_compiled_t *compiled = dt__calloc(1, sizeof(*compiled));
+  if (!compiled)
+    return DT_NO_MEMORY();
+  dt_status_t status = compile_all(compile, &artifact, compiled);
+  const dt_artifact_place_t place = {.codegen = NULL};
+  if (!status)
+    status =
+        dt__artifact_write(&place, &artifact, compiled, compile->traced->graph->outputs.len, out);
+  dt__artifact_fini(&artifact);
+  dt__compiled_destroy(compiled);
+  return status;
+}
+
+dt_status_t dt__compile_entry(dt_compiler_t *compiler, const dt_compile_request_t *request,
+                              const char *cpu, dt_text_t *out) {
+  DT_TRY(dt__codegen_available());
+  compile_t compile = {.compiler = compiler,
+                       .traced = request->traced,
+                       .name = request->name,
+                       .variant = request->variant,
+                       .target = compiler->target,
+                       .units = COMMON_UNITS};
+  compile.target.strict_fp = request->strict_fp;
+  dt__watch_enter(request->watch);
+  dt__arena_init(&compile.arena, 0);
+  compile.arena.watch = request->watch;
+  int64_t begin = dt__now_ns();
+  dt_status_t status = dt__watch_explain(request->watch, make_entry(&compile, cpu, out));
+  if (!status)
+    DT_LOG(DT_LOG_COMPILE, 1, "%s.%u for %s: %zu bytes, %.1f ms", request->name, request->variant,
+           cpu, out->len, (double)(dt__now_ns() - begin) * 1e-6);
+  dt__symenv_destroy(compile.env);
+  dt__arena_fini(&compile.arena);
+  return status;
+}
+
+// An entry, loaded.
+typedef struct entry_t {
+  const dt_traced_t *traced;
+  const void *data;
+  size_t bytes;
+  dt_compiled_t *compiled;
+} entry_t;
+
+static dt_status_t run_entry(void *opaque) {
+  entry_t *entry = opaque;
+  const dt_artifact_place_t place = {.codegen = NULL};
+  return dt__artifact_read(&place, entry->data, entry->bytes, entry->traced, &entry->compiled);
+}
+
+dt_status_t dt__compiled_read(dt_compiler_t *compiler, const dt_traced_t *traced, const void *data,
+                              size_t bytes, dt_compiled_t **out) {
+  entry_t entry = {.traced = traced, .data = data, .bytes = bytes};
+  dt_job_t job = {.run = run_entry, .arg = &entry};
+  dt_status_t status = dt__jobs_run(compiler->jobs, &job, 1, 0);
+  *out = entry.compiled;
+  return status;
+}
+
+// ---- The end of what was compiled -----------------------------------------------------------------
 
 static void free_texts(const char **texts, uint32_t n) {
   for (uint32_t i = 0; i < n; i++)

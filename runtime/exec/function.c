@@ -292,6 +292,11 @@ const dt_dim_decl_t *dt_function_input_dim(const dt_function_t *function, uint32
   return input && input->dims && dim < input->rank ? &input->dims[dim] : NULL;
 }
 
+const dt_output_decl_t *dt_function_output(const dt_function_t *function, uint32_t index) {
+  return function && function->outputs && index < function->n_outputs ? &function->outputs[index]
+                                                                      : NULL;
+}
+
 uint32_t dt_function_n_inputs(const dt_function_t *function) {
   return function ? function->n_given : 0;
 }

@@ -60,6 +60,7 @@ struct dt_function {
   uint32_t n_given, n_inputs, n_outputs;
   const dt_input_decl_t *given, *inputs;
   const dt_spread_t *spread;
+  bool takes_elements; // the program takes `inputs`, not those given
   // What is asked of results: n_outputs entries, whose like_input counts `inputs`; or NULL.
   const dt_output_decl_t *outputs;
   dt_answer_t answer;

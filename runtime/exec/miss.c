@@ -46,8 +46,7 @@ static dt_variant_list_t *list_append(const dt_variant_list_t *old, dt_variant_t
   return list;
 }
 
-// Takes `variant` also on failure. Mutex held.
-static dt_status_t publish(dt_function_t *function, dt_variant_t *variant) {
+dt_status_t dt__variant_publish(dt_function_t *function, dt_variant_t *variant) {
   dt_variant_list_t *old = atomic_load_explicit(&function->list, memory_order_relaxed);
   const int64_t *const *captures = NULL;
   dt_status_t status = dt__variant_bind(function, variant);
@@ -247,7 +246,7 @@ static dt_status_t publish_build(void *opaque, dt_status_t status) {
       atomic_store_explicit(&build->variant->used,
                             dt__budget_now(&build->function->runtime->budget),
                             memory_order_relaxed);
-    status = publish(build->function, build->variant);
+    status = dt__variant_publish(build->function, build->variant);
   }
   dt__history_end(build->function, build->item, status);
   dt__free(build);

@@ -16,6 +16,10 @@ dt_status_t dt__function_cover(dt_session_t *session, dt_function_t *function, d
                                dt_tensor_t *const *inputs, dt_control_t *control,
                                dt_variant_t **out_once) DT_MUST_USE;
 
+// Binds a variant's constants and puts it behind those that the function has. Takes it also on
+// failure. The function's mutex held.
+dt_status_t dt__variant_publish(dt_function_t *function, dt_variant_t *variant) DT_MUST_USE;
+
 // Traces the function from its declarations alone, when no compile is under way: a variant without
 // code that nobody else has, for the caller to destroy. DT_E_STATE where sizes of a call are
 // needed.

@@ -42,7 +42,7 @@ static dt_status_t trace(dt_function_t *function, const dt_variant_request_t *ho
                                 .n_inputs = function->n_inputs,
                                 .n_outputs = function->n_outputs,
                                 .inputs = function->inputs,
-                                .spread = function->spread,
+                                .spread = function->takes_elements ? NULL : function->spread,
                                 .outputs = function->outputs,
                                 .place = dt__modes_place(how->modes),
                                 .example = how->inputs,
@@ -57,16 +57,16 @@ static bool compiles(const dt_function_t *function, const dt_variant_request_t *
   return function->answer == DT_ANSWER_COMPILED && !how->evaluated;
 }
 
-static dt_status_t make_guards(dt_function_t *function, const dt_variant_request_t *how,
+// Guards of what was traced for calls of these modes.
+static dt_status_t make_guards(const dt_function_t *function, uint64_t modes, bool compiled,
                                dt_variant_t *variant) {
-  DT_TRY(trace(function, how, &variant->traced));
   const dt_traced_t *traced = variant->traced;
   // Of the modes, code depends on this one alone, and only where the function does not say it.
-  uint64_t mask = compiles(function, how) ? DT_MODES_PLACE : 0;
+  uint64_t mask = compiled ? DT_MODES_PLACE : 0;
   if (mask && !function->strict_fp)
     mask |= DT_MODES_STRICT_FP;
   dt_guard_context_t context = {
-      .modes = how->modes & mask, .modes_mask = mask, .shared = traced->shared};
+      .modes = modes & mask, .modes_mask = mask, .shared = traced->shared};
   DT_TRY(take_outputs(function, variant));
   DT_TRY(dt__guards_create(traced->graph, traced->conds.items, traced->conds.len, &context,
                            &variant->guards));
@@ -74,24 +74,17 @@ static dt_status_t make_guards(dt_function_t *function, const dt_variant_request
   return NULL;
 }
 
-dt_status_t dt__variant_compile(dt_function_t *function, const dt_variant_request_t *how,
-                                dt_variant_t *variant) {
-  if (!compiles(function, how))
-    return NULL;
-  variant->place = dt__modes_place(how->modes);
-  DT_TRY(dt__runtime_place(function->runtime, dt__place_device(variant->place),
-                           dt__place_ordinal(variant->place), &variant->home));
-  variant->strict_fp = function->strict_fp || (how->modes & DT_MODES_STRICT_FP);
-  dt_compile_request_t request = {.traced = variant->traced,
-                                  .name = function->name,
-                                  .variant = variant->number,
-                                  .strict_fp = variant->strict_fp,
-                                  .codegen = variant->home->codegen,
-                                  .device = variant->home->device,
-                                  .watch = how->watch};
-  dt_status_t status = dt__compile(function->runtime->compiler, &request, &variant->compiled);
-  if (status)
-    return dt__repro_failed(function, variant->traced, how, status);
+// Where it runs, and whose code it has.
+static dt_status_t take_place(const dt_function_t *function, uint64_t modes,
+                              dt_variant_t *variant) {
+  variant->place = dt__modes_place(modes);
+  variant->strict_fp = function->strict_fp || (modes & DT_MODES_STRICT_FP);
+  return dt__runtime_place(function->runtime, dt__place_device(variant->place),
+                           dt__place_ordinal(variant->place), &variant->home);
+}
+
+// Once variant->compiled is there.
+static dt_status_t take_code(const dt_function_t *function, dt_variant_t *variant) {
   variant->id = dt__runtime_ids(function->runtime, variant->compiled->n_segments);
   if (variant->home->kind->adopt)
     DT_TRY(variant->home->kind->adopt(variant));
@@ -102,6 +95,24 @@ dt_status_t dt__variant_compile(dt_function_t *function, const dt_variant_reques
     return DT_FAIL(DT_E_INTERNAL, "compiled code gives %u output sizes; expected %u",
                    variant->compiled->n_output_sizes, variant->n_output_sizes);
   return NULL;
+}
+
+dt_status_t dt__variant_compile(dt_function_t *function, const dt_variant_request_t *how,
+                                dt_variant_t *variant) {
+  if (!compiles(function, how))
+    return NULL;
+  DT_TRY(take_place(function, how->modes, variant));
+  dt_compile_request_t request = {.traced = variant->traced,
+                                  .name = function->name,
+                                  .variant = variant->number,
+                                  .strict_fp = variant->strict_fp,
+                                  .codegen = variant->home->codegen,
+                                  .device = variant->home->device,
+                                  .watch = how->watch};
+  dt_status_t status = dt__compile(function->runtime->compiler, &request, &variant->compiled);
+  if (status)
+    return dt__repro_failed(function, variant->traced, how, status);
+  return take_code(function, variant);
 }
 
 static void tell_guards(const dt_function_t *function, const dt_variant_t *variant) {
@@ -120,25 +131,60 @@ static void tell_guards(const dt_function_t *function, const dt_variant_t *varia
   dt__text_fini(&text);
 }
 
-dt_status_t dt__variant_trace(dt_function_t *function, const dt_variant_request_t *request,
-                              dt_variant_t **out) {
-  *out = NULL;
-  dt_variant_t *variant = dt__calloc(1, sizeof(*variant));
+static dt_status_t create(dt_function_t *function, uint32_t number, dt_variant_t **out) {
+  dt_variant_t *variant = *out = dt__calloc(1, sizeof(*variant));
   if (!variant)
     return DT_NO_MEMORY();
-  variant->number = request->number;
+  variant->number = number;
   variant->id = dt__runtime_id(function->runtime);
   variant->runtime = function->runtime;
   atomic_init(&variant->refs, 1);
-  dt_status_t status = dt__runtime_place(function->runtime, DT_CPU, 0, &variant->home);
+  return dt__runtime_place(function->runtime, DT_CPU, 0, &variant->home);
+}
+
+dt_status_t dt__variant_trace(dt_function_t *function, const dt_variant_request_t *request,
+                              dt_variant_t **out) {
+  dt_variant_t *variant = NULL;
+  *out = NULL;
+  dt_status_t status = create(function, request->number, &variant);
   if (!status)
-    status = make_guards(function, request, variant);
+    status = trace(function, request, &variant->traced);
+  if (!status)
+    status = make_guards(function, request->modes, compiles(function, request), variant);
   if (status) {
     dt__variant_destroy(variant);
     return status;
   }
   tell_guards(function, variant);
   dt__tell_dims(function, variant);
+  *out = variant;
+  return NULL;
+}
+
+dt_status_t dt__variant_adopt(dt_function_t *function, const dt_variant_request_t *request,
+                              dt_traced_t *traced, dt_compiled_t *compiled, dt_variant_t **out) {
+  dt_variant_t *variant = NULL;
+  *out = NULL;
+  dt_status_t status = create(function, request->number, &variant);
+  if (!variant) {
+    dt__traced_destroy(traced);
+    dt__compiled_destroy(compiled);
+    return status;
+  }
+  variant->traced = traced;
+  variant->compiled = compiled;
+  variant->generic = request->generic;
+  if (!status)
+    status = make_guards(function, request->modes, true, variant);
+  if (!status)
+    status = take_place(function, request->modes, variant);
+  if (!status)
+    status = take_code(function, variant);
+  if (status) {
+    dt__variant_destroy(variant);
+    return status;
+  }
+  tell_guards(function, variant);
   *out = variant;
   return NULL;
 }

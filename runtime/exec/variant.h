@@ -103,6 +103,11 @@ dt_status_t dt__variant_trace(dt_function_t *function, const dt_variant_request_
 // Its code, where it is to have any.
 dt_status_t dt__variant_compile(dt_function_t *function, const dt_variant_request_t *request,
                                 dt_variant_t *variant) DT_MUST_USE;
+// A variant of what was traced and compiled elsewhere, both of which it takes also on failure. Of
+// the request number, modes and generic count.
+dt_status_t dt__variant_adopt(dt_function_t *function, const dt_variant_request_t *request,
+                              dt_traced_t *traced, dt_compiled_t *compiled,
+                              dt_variant_t **out) DT_MUST_USE;
 // Destroys bindings too; nobody else has a reference. NULL allowed.
 void dt__variant_destroy(dt_variant_t *variant);
 void dt__variant_retain(dt_variant_t *variant);

@@ -20,6 +20,7 @@ struct dt_replay_t {
   dt_output_decl_t *outputs;
   int64_t *captures;       // what the text's captures read: their hints
   dt_tensor_t **constants; // of the text, borrowing its data
+  dt_traced_t *traced;     // whose graph it is, and environment, and constants; NULL: a text's
 };
 
 // ---- Declarations -------------------------------------------------------------------------------
@@ -256,12 +257,30 @@ dt_status_t dt__replay_create(const char *text, size_t len, const char *file,
   return NULL;
 }
 
+dt_status_t dt__replay_create_traced(dt_traced_t *traced, dt_replay_t **out) {
+  *out = NULL;
+  dt_replay_t *r = dt__calloc(1, sizeof(*r));
+  if (!r) {
+    dt__traced_destroy(traced);
+    return DT_NO_MEMORY();
+  }
+  dt__arena_init(&r->arena, 0);
+  r->traced = traced;
+  r->env = traced->env;
+  r->graph = traced->graph;
+  r->constants = traced->constants.items;
+  *out = r;
+  return NULL;
+}
+
 void dt__replay_destroy(dt_replay_t *r) {
   if (!r)
     return;
-  for (uint32_t k = 0; r->constants && k < r->graph->constants.len; k++)
+  for (uint32_t k = 0; !r->traced && r->constants && k < r->graph->constants.len; k++)
     dt_tensor_release(r->constants[k]);
-  dt__symenv_destroy(r->env);
+  if (!r->traced)
+    dt__symenv_destroy(r->env);
+  dt__traced_destroy(r->traced);
   dt__arena_fini(&r->arena);
   dt__free(r);
 }
@@ -618,6 +637,8 @@ static void replay_nodes(const run_t *run) {
     const dt_node_t *node = &text->nodes.items[k];
     if (run->lines)
       (void)dt_trace_at(run->trace, run->r->file, run->lines[k]);
+    else if (run->r->traced)
+      (void)dt_trace_at(run->trace, node->origin.file, node->origin.line);
     if (dt__op_is_control(node->op)) {
       replay_control(run, node);
       continue;
@@ -628,13 +649,31 @@ static void replay_nodes(const run_t *run) {
   }
 }
 
+static void replay_check(const run_t *run, dt_sym_t asked, const char *what) {
+  dt_sym_t cond = import(run, asked);
+  if (cond.id)
+    (dt_check)(run->trace, cond, what);
+}
+
 static void replay_checks(const run_t *run) {
   const dt_graph_t *text = run->r->graph;
   for (uint32_t k = 0; k < text->asserts.len && !run->trace->status; k++) {
-    (void)dt_trace_at(run->trace, run->r->file, run->r->assert_lines[k]);
-    dt_sym_t cond = import(run, text->asserts.items[k].cond);
-    if (cond.id)
-      (dt_check)(run->trace, cond, text->asserts.items[k].what);
+    const dt_origin_t *origin = &text->asserts.items[k].origin;
+    if (run->r->traced)
+      (void)dt_trace_at(run->trace, origin->file, origin->line);
+    else
+      (void)dt_trace_at(run->trace, run->r->file, run->r->assert_lines[k]);
+    replay_check(run, text->asserts.items[k].cond, text->asserts.items[k].what);
+  }
+}
+
+// What the trace assumed: the graph is the program only where it holds.
+static void replay_conditions(const run_t *run) {
+  const dt_traced_t *traced = run->r->traced;
+  for (uint32_t k = 0; traced && k < traced->conds.len && !run->trace->status; k++) {
+    const dt_guard_cond_t *item = &traced->conds.items[k];
+    (void)dt_trace_at(run->trace, item->origin.file, item->origin.line);
+    replay_check(run, item->cond, "what the first trace was made for");
   }
 }
 
@@ -651,11 +690,13 @@ dt_status_t dt__replay_program(dt_trace_t *trace, const dt_value_t *in, dt_value
   run.externals = DT_ARENA_ARRAY(arena, dt_value_t *, text->externals.len + 1);
   if (!run.symbols || !run.values || !run.results || !run.externals)
     return DT_NO_MEMORY();
-  (void)dt_trace_at(trace, r->file, 1);
+  if (!r->traced)
+    (void)dt_trace_at(trace, r->file, 1);
   if (!dt__trace_begin(trace, "input"))
     return NULL;
   bind_inputs(&run);
   check_inputs(&run);
+  replay_conditions(&run);
   replay_nodes(&run);
   replay_checks(&run);
   for (uint32_t k = 0; k < text->updates.len && !trace->status; k++)

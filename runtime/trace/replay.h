@@ -17,6 +17,9 @@ typedef struct dt_replay_t dt_replay_t;
 dt_status_t dt__replay_create(const char *text, size_t len, const char *file,
                               dt_tensor_t *const *constants, uint32_t n_constants,
                               dt_replay_t **out) DT_MUST_USE;
+// Replays what was traced, which it takes also on failure, and requires all that its trace assumed.
+// It declares nothing, and the trace has neither captures nor updates.
+dt_status_t dt__replay_create_traced(dt_traced_t *traced, dt_replay_t **out) DT_MUST_USE;
 void dt__replay_destroy(dt_replay_t *replay); // NULL allowed
 
 // The declarations, which live as long as the replay.

@@ -106,6 +106,20 @@ static dt_status_t add_seed(dt_imp_model_t *model, dt_onnx_decls_t *decls) {
   return NULL;
 }
 
+// What nobody asks anything of has its name at least.
+static dt_status_t name_outputs(dt_imp_model_t *model, dt_function_options_t *about) {
+  if (about->outputs)
+    return NULL;
+  dt_output_decl_t *outputs = DT_ARENA_ARRAY(&model->arena, dt_output_decl_t, about->n_outputs);
+  if (!outputs)
+    return DT_NO_MEMORY();
+  for (uint32_t k = 0; k < about->n_outputs; k++)
+    outputs[k].name = dt_onnx_output_name(model->file, k);
+  about->outputs = outputs;
+  about->output_size = sizeof(dt_output_decl_t);
+  return NULL;
+}
+
 static dt_status_t make(dt_runtime_t *runtime, dt_imp_model_t *model,
                         const dt_onnx_function_options_t *options, dt_function_t **out) {
   dt_onnx_decls_t decls = {0};
@@ -124,6 +138,7 @@ static dt_status_t make(dt_runtime_t *runtime, dt_imp_model_t *model,
   about.input_size = sizeof(dt_input_decl_t); // ours, whatever the caller's are
   about.dim_size = sizeof(dt_dim_decl_t);
   about.n_outputs = model->file->model.graph->output.len;
+  DT_TRY(name_outputs(model, &about));
   about.closure_free = free_model;
   return dt_function_create(runtime, dt__imp_program, model, &about, out);
 }

@@ -9,6 +9,7 @@
 #include "ductile/ductile.h"
 #include "ductile/experimental.h"
 #include "ductile/onnx.h"
+#include "ductile/package.h"
 #include "ductile/pass.h"
 #include "ductile/pattern.h"
 #include "ductile/safetensors.h"
@@ -221,6 +222,26 @@ static dt_status_t use_dt_chain_options_t(void *given) {
   dt_status_t status = dt_chain_create(runtime, given, &chain);
   dt_chain_release(chain);
   return status;
+}
+
+// There is no such file, and no function; options are taken before.
+static dt_status_t use_dt_package_write_options_t(void *given) {
+  dt_function_t *none = NULL;
+  dt_status_t status = dt_package_write("/nowhere/none.dtp", &none, 1, given);
+  if (dt_status_code(status) != DT_E_ARGUMENT || !strstr(dt_status_message(status), "functions[0]"))
+    return status;
+  dt_status_free(status);
+  return NULL;
+}
+
+static dt_status_t use_dt_package_options_t(void *given) {
+  static const _Alignas(64) char bytes[64];
+  dt_package_t *package = NULL;
+  dt_status_t status = dt_package_open_memory(runtime, bytes, 1, given, &package);
+  if (dt_status_code(status) != DT_E_FORMAT)
+    return status;
+  dt_status_free(status);
+  return NULL;
 }
 
 // ---- The rows -----------------------------------------------------------------------------------

@@ -8,6 +8,7 @@
 #include "ductile/ductile.h"
 #include "ductile/experimental.h"
 #include "ductile/onnx.h"
+#include "ductile/package.h"
 #include "ductile/pass.h"
 #include "ductile/pattern.h"
 #include "ductile/safetensors.h"

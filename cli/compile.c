@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+// ductile compile: a model as a package, which runs where there is no compiler.
+#include "cli/cli.h"
+#include "cli/model.h"
+#include "cli/options.h"
+#include "cli/sweep.h"
+#include "ductile/experimental.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define ME "compile"
+
+typedef struct options_t {
+  const char *out, *isa, *name, *data;
+  cli_list_t inputs, dims;
+  int64_t deadline;
+  bool names_are_hints, json;
+} options_t;
+
+static const cli_option_t rows[] = {
+    {"out", CLI_TEXT, offsetof(options_t, out), "FILE", "the package (required); or -o", NULL, 0,
+     0},
+    {"isa", CLI_TEXT, offsetof(options_t, isa), "LEVELS",
+     "levels of x86-64 to make code for, such as v2,v3,v4; whoever opens the package takes the "
+     "highest that its machine has (default: v3,v4)",
+     NULL, 0, 0},
+    {"name", CLI_TEXT, offsetof(options_t, name), "NAME",
+     "what the function is called in the package (default: the graph's name)", NULL, 0, 0},
+    {"dim", CLI_LIST, offsetof(options_t, dims), "NAME=SIZES",
+     "call the model at these sizes first, as ductile bench takes them: every combination. For "
+     "models that need variants of their own for some sizes; others have one variant for all",
+     NULL, 0, 0},
+    {"input", CLI_LIST, offsetof(options_t, inputs), "NAME=SPEC",
+     "what an input of these calls is made of, as ductile bench takes it", NULL, 0, 0},
+    CLI_ROW_DATA(options_t),
+    CLI_ROW_NAMES_ARE_HINTS(options_t),
+    CLI_ROW_DEADLINE(options_t, "for opening the model, and for its calls, as in 500ms or 2s "
+                                "(default: none)"),
+    CLI_ROW_JSON(options_t),
+};
+
+static const cli_command_t command = {
+    .name = ME,
+    .usage = "compile MODEL -o FILE [--isa LEVELS] [--name NAME] [--dim NAME=SIZES]…\n"
+             "                       [--input NAME=SPEC]… [--data FOLDER] [--names-are-hints]\n"
+             "                       [--deadline TIME] [--json]",
+    .about =
+        "Compiles the ONNX model in the file MODEL and writes a package: machine code for each "
+        "level of\n"
+        "CPUs, the guards that say which sizes it is for, and the weights. ductile run, bench and "
+        "inspect\n"
+        "take a package where they take a model, and dt_package_open opens it, with or without a "
+        "compiler\n"
+        "on the machine. The same model, options and version of Ductile give the same bytes.\n"
+        "A package is code: use those only that you trust.\n",
+    .exits =
+        "0 written; 1 refused or failed, with a message; 2 wrong usage; 4 the deadline passed.",
+    .options = rows,
+    .n_options = sizeof(rows) / sizeof(rows[0]),
+    .letters = "o",
+    .operand = "model",
+};
+
+typedef struct job_t {
+  const options_t *options;
+  const char *path;
+  dt_runtime_t *runtime;
+  cli_model_t model;
+  cli_sweep_t sweep;
+  const char **specs; // of each input; NULL: random
+  dt_tensor_t **inputs, **results;
+} job_t;
+
+// ---- Calls ----------------------------------------------------------------------------------------
+static int find_specs(const job_t *job) {
+  for (uint32_t k = 0; k < job->options->inputs.n; k++) {
+    uint32_t index = 0;
+    const char *text = job->options->inputs.items[k];
+    const char *spec = cli_model_input(&job->model, text, &index);
+    if (!spec)
+      return cli_complain(ME, CLI_USAGE,
+                          "--input %s: no input is called so; see ductile inspect %s", text,
+                          job->path);
+    job->specs[index] = spec;
+  }
+  return CLI_DONE;
+}
+
+static int call_at(const job_t *job, const cli_dims_t *dims) {
+  char message[CLI_MESSAGE];
+  int result = CLI_DONE;
+  for (uint32_t k = 0; k < dims->n; k++)
+    if (!cli_dim_known(&job->model, dims->items[k].name, dims->items[k].len))
+      return cli_complain(ME, CLI_USAGE, "no dim of an input is called '%.*s'",
+                          (int)(dims->items[k].len < 64 ? dims->items[k].len : 64),
+                          dims->items[k].name);
+  for (uint32_t k = 0; k < job->model.n_inputs && result == CLI_DONE; k++)
+    if (!cli_input_make(&job->model, k, job->specs[k] ? job->specs[k] : "random", dims, k + 1,
+                        &job->inputs[k], message))
+      result = cli_complain(ME, CLI_USAGE, "%s", message);
+  if (result == CLI_DONE)
+    result = cli_failed(ME, job->path, cli_model_call(&job->model, job->inputs, job->results));
+  cli_release_all(job->inputs, job->model.n_inputs);
+  cli_release_all(job->results, job->model.n_outputs);
+  return result;
+}
+
+static int call_all(const job_t *job) {
+  int result = find_specs(job);
+  for (uint64_t k = 0; result == CLI_DONE && job->sweep.n && k < job->sweep.n_points; k++) {
+    cli_dim_t sizes[CLI_MOST_AXES];
+    const cli_dims_t dims = {sizes, job->sweep.n};
+    cli_sweep_point(&job->sweep, k, sizes);
+    result = call_at(job, &dims);
+  }
+  return result;
+}
+
+// ---- The package ----------------------------------------------------------------------------------
+static int tell(const job_t *job) {
+  struct stat about = {0};
+  dt_package_t *package = NULL;
+  char *text = NULL;
+  (void)stat(job->options->out, &about);
+  if (!job->options->json) {
+    (void)printf("%s: %.1f kB\n", job->options->out, (double)about.st_size * 1e-3);
+    return CLI_DONE;
+  }
+  dt_status_t status = dt_package_open(job->runtime, job->options->out, NULL, &package);
+  if (!status)
+    status = dt_package_report_json(package, &text);
+  if (!status)
+    (void)fputs(text, stdout);
+  dt_text_free(text);
+  dt_package_release(package);
+  return cli_failed(ME, job->options->out, status);
+}
+
+static int write_package(const job_t *job) {
+  const dt_package_write_options_t how = {.struct_size = sizeof(how), .levels = job->options->isa};
+  int result = call_all(job);
+  if (result == CLI_DONE)
+    result = cli_failed(ME, job->path,
+                        dt_package_write(job->options->out, &job->model.function, 1, &how));
+  return result == CLI_DONE ? tell(job) : result;
+}
+
+static int compile_model(job_t *job) {
+  const cli_place_t place = {.data = job->options->data,
+                             .names_are_hints = job->options->names_are_hints,
+                             .name = job->options->name,
+                             .limit_action = DT_LIMIT_ERROR,
+                             .deadline = job->options->deadline};
+  if (cli_is_package(job->path))
+    return cli_complain(ME, CLI_FAILED, "%s: it is a package already", job->path);
+  dt_status_t status = dt_runtime_create(NULL, &job->runtime);
+  if (!status)
+    status = cli_model_open(&job->model, job->runtime, job->path, &place);
+  if (status)
+    return cli_failed(ME, job->path, status);
+  job->specs = calloc(job->model.n_inputs + 1, sizeof(*job->specs));
+  job->inputs = calloc(job->model.n_inputs + 1, sizeof(*job->inputs));
+  job->results = calloc(job->model.n_outputs + 1, sizeof(*job->results));
+  int result = job->specs && job->inputs && job->results
+                   ? write_package(job)
+                   : cli_complain(ME, CLI_FAILED, "no memory");
+  free(job->specs);
+  free(job->inputs);
+  free(job->results);
+  return result;
+}
+
+int cli_compile(int argc, char **argv) {
+  options_t options = {0};
+  job_t job = {.options = &options};
+  cli_operands_t files;
+  char message[CLI_MESSAGE];
+  int result;
+  if (!cli_parse(&command, argc, argv, &options, &files, &result))
+    return result;
+  result = CLI_DONE;
+  job.path = files.items[0];
+  if (!options.out)
+    return cli_complain(ME, CLI_USAGE, "where to? give -o FILE");
+  for (uint32_t k = 0; k < options.dims.n && result == CLI_DONE; k++)
+    if (!cli_sweep_add(&job.sweep, options.dims.items[k], message))
+      result = cli_complain(ME, CLI_USAGE, "--dim %s: %s", options.dims.items[k], message);
+  if (result == CLI_DONE)
+    result = compile_model(&job);
+  cli_model_close(&job.model);
+  dt_runtime_release(job.runtime);
+  cli_sweep_free(&job.sweep);
+  return result;
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// See level.h. The levels are those of the x86-64 psABI ("Microarchitecture Levels").
+#include "runtime/compile/level.h"
+
+#include <string.h>
+
+const dt_level_t dt__levels[DT_LEVELS] = {
+    {"v2", "x86-64-v2"}, {"v3", "x86-64-v3"}, {"v4", "x86-64-v4"}};
+
+uint32_t dt__level_find(const char *name, size_t len) {
+  uint32_t k = 0;
+  while (k < DT_LEVELS &&
+         !(strlen(dt__levels[k].name) == len && memcmp(dt__levels[k].name, name, len) == 0) &&
+         !(strlen(dt__levels[k].cpu) == len && memcmp(dt__levels[k].cpu, name, len) == 0))
+    k++;
+  return k;
+}
+
+// By CPUID, and by what the system saves of the registers (XGETBV).
+static bool runs(uint32_t level) {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  switch (level) {
+  case 0:
+    return __builtin_cpu_supports("x86-64-v2");
+  case 1:
+    return __builtin_cpu_supports("x86-64-v3");
+  default:
+    return __builtin_cpu_supports("x86-64-v4");
+  }
+#else
+  (void)level;
+  return false;
+#endif
+}
+
+uint32_t dt__levels_here(const char *cpu) {
+  uint32_t most = dt__level_find(cpu, strlen(cpu)), n = 0;
+  while (n < DT_LEVELS && n <= most && runs(n))
+    n++;
+  return n;
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+// Functions of packages: their declarations, and their variants for the best level that runs here.
+#include "runtime/package/package.h"
+
+#include "guards/modes.h"
+#include "runtime/base/life.h"
+#include "runtime/base/log.h"
+#include "runtime/base/options.h"
+#include "runtime/base/status.h"
+#include "runtime/compile/codegen.h"
+#include "runtime/exec/function.h"
+#include "runtime/exec/miss.h"
+#include "runtime/exec/runtime.h"
+#include "runtime/trace/hooks.h"
+#include "runtime/trace/replay.h"
+
+#include <string.h>
+
+// ---- Calls that no variant covers -----------------------------------------------------------------
+// The program of a function is the graph of its first variant, which stands for it where all that
+// was assumed in its trace holds. It is made at the first miss; the function makes one variant at a
+// time.
+typedef struct program_t {
+  dt_package_t *package; // a reference
+  const dt_pack_function_t *index;
+  dt_hooks_t *hooks; // the function's
+  dt_replay_t *replay;
+} program_t;
+
+static void free_program(void *opaque) {
+  program_t *program = opaque;
+  dt__replay_destroy(program->replay);
+  dt_package_release(program->package);
+  dt__free(program);
+}
+
+static dt_status_t make_replay(program_t *program) {
+  dt_traced_t *traced = NULL;
+  DT_TRY(dt__pack_traced(program->package, &program->index->variants[0], program->hooks, &traced));
+  if (!traced->graph->updates.len)
+    return dt__replay_create_traced(traced, &program->replay);
+  dt__traced_destroy(traced);
+  return DT_FAIL(DT_E_UNSUPPORTED,
+                 "it updates arguments, and how the program does that with others "
+                 "cannot be told from it: write a variant for these, too");
+}
+
+static dt_status_t run_program(dt_trace_t *trace, const dt_value_t *in, dt_value_t *out,
+                               void *opaque) {
+  program_t *program = opaque;
+  if (!program->replay)
+    DT_TRY(dt__status_annotate(make_replay(program), "the package's first variant"));
+  return dt__replay_program(trace, in, out, program->replay);
+}
+
+// ---- Variants -------------------------------------------------------------------------------------
+// The highest level that there is code for and that runs here.
+static dt_status_t choose_level(const dt_package_t *package, uint32_t *out) {
+  const char *cpu = dt__compiler_target(package->runtime->compiler)->cpu;
+  uint32_t here = dt__levels_here(cpu), least = 0;
+  for (uint32_t k = here; k > 0; k--) {
+    *out = k - 1;
+    if (package->index.levels >> *out & 1)
+      return NULL;
+  }
+  while (!(package->index.levels >> least & 1))
+    least++;
+  return DT_FAIL(DT_E_UNSUPPORTED,
+                 "the package has code for %s and above, and this machine runs %s: write it with "
+                 "a lower level",
+                 dt__levels[least].cpu, here ? dt__levels[here - 1].cpu : "none of the levels");
+}
+
+static dt_status_t make_variant(dt_package_t *package, dt_function_t *function,
+                                const dt_pack_variant_t *own, uint32_t level, dt_variant_t **out) {
+  dt_traced_t *traced = NULL;
+  dt_compiled_t *compiled = NULL;
+  const dt_pack_part_t *part = &package->parts[own->entries[level]];
+  bool strict = own->strict_fp && !function->strict_fp;
+  const dt_variant_request_t request = {.number = function->next_number++,
+                                        .generic = own->generic,
+                                        .modes = dt__modes_of_place(DT_CPU) |
+                                                 (strict ? DT_MODES_STRICT_FP : 0)};
+  DT_TRY(dt__pack_check(package->bytes->data, part, "machine code"));
+  DT_TRY(dt__pack_traced(package, own, function->hooks, &traced));
+  dt_status_t status = dt__compiled_read(package->runtime->compiler, traced,
+                                         dt__pack_data(package, own->entries[level]),
+                                         (size_t)part->bytes, &compiled);
+  if (status) {
+    dt__traced_destroy(traced);
+    return status;
+  }
+  return dt__variant_adopt(function, &request, traced, compiled, out);
+}
+
+static dt_status_t add_variants(dt_package_t *package, dt_function_t *function,
+                                const dt_pack_function_t *index) {
+  uint32_t level = 0;
+  DT_TRY(choose_level(package, &level));
+  for (uint32_t k = 0; k < index->n_variants; k++) {
+    dt_variant_t *variant = NULL;
+    DT_TRY(make_variant(package, function, &index->variants[k], level, &variant));
+    dt__mutex_lock(&function->mutex);
+    dt_status_t status = dt__variant_publish(function, variant);
+    dt__mutex_unlock(&function->mutex);
+    DT_TRY(status);
+  }
+  DT_LOG(DT_LOG_CACHE, 1, "%s: %u variants of a package, for %s", function->name, index->n_variants,
+         dt__levels[level].cpu);
+  return NULL;
+}
+
+// ---- Functions ------------------------------------------------------------------------------------
+static dt_status_t find(const dt_package_t *package, const char *name,
+                        const dt_pack_function_t **out) {
+  const dt_pack_index_t *index = &package->index;
+  for (uint32_t k = 0; k < index->n_functions; k++) {
+    *out = &index->functions[k];
+    if (name ? strcmp(name, (*out)->name) == 0 : index->n_functions == 1)
+      return NULL;
+  }
+  dt_text_t names;
+  dt__text_init(&names);
+  for (uint32_t k = 0; k < index->n_functions; k++)
+    dt__text_printf(&names, k ? ", '%s'" : "'%s'", index->functions[k].name);
+  dt_status_t status = DT_FAIL(DT_E_ARGUMENT, "name: %s%s%s; the package has %s", name ? "'" : "",
+                               name ? name : "NULL", name ? "'" : "", dt__text_str(&names));
+  dt__text_fini(&names);
+  return status;
+}
+
+static dt_status_t check_options(const dt_function_options_t *options) {
+  if (options->n_inputs || options->inputs || options->n_outputs || options->outputs ||
+      options->closure_free || options->strict_fp || options->dynamic || options->answer)
+    return DT_FAIL(DT_E_ARGUMENT, "options: the package gives inputs, results, closure, answer, "
+                                  "dynamic and strict_fp: leave them 0");
+  return NULL;
+}
+
+static void take_declarations(const dt_pack_function_t *index, dt_function_options_t *options) {
+  options->n_inputs = index->n_inputs;
+  options->inputs = index->inputs;
+  options->input_size = sizeof(dt_input_decl_t);
+  options->dim_size = sizeof(dt_dim_decl_t);
+  options->n_outputs = index->n_outputs;
+  options->outputs = index->outputs;
+  options->output_size = sizeof(dt_output_decl_t);
+  options->strict_fp = index->strict_fp;
+  options->dynamic = index->dynamic;
+  options->closure_free = free_program;
+  if (!options->name)
+    options->name = index->name;
+}
+
+// Nobody else knows the function yet.
+static dt_status_t complete(dt_package_t *package, dt_function_t *function, program_t *program) {
+  program->hooks = function->hooks;
+  function->takes_elements = true;
+  function->pins = 1; // its variants do not go: they would not come back without a compiler
+  DT_TRY(add_variants(package, function, program->index));
+  dt_status_t available = dt__codegen_available();
+  function->frozen = available != NULL;
+  dt_status_free(available);
+  return NULL;
+}
+
+static dt_status_t create(dt_package_t *package, const char *name,
+                          const dt_function_options_t *given, dt_function_t **out) {
+  const dt_pack_function_t *index = NULL;
+  dt_function_options_t options;
+  dt_function_t *function = NULL;
+  DT_TRY(DT_OPTIONS_TAKE(dt_function_options_t, &options, given));
+  DT_TRY(check_options(&options));
+  DT_TRY(find(package, name, &index));
+  program_t *program = dt__calloc(1, sizeof(*program));
+  if (!program)
+    return DT_NO_MEMORY();
+  dt__package_retain(package);
+  *program = (program_t){.package = package, .index = index};
+  take_declarations(index, &options);
+  dt_status_t status =
+      dt_function_create(package->runtime, run_program, program, &options, &function);
+  if (status) {
+    free_program(program);
+    return status;
+  }
+  status = complete(package, function, program);
+  if (status)
+    dt_function_release(function);
+  else
+    *out = function;
+  return status;
+}
+
+dt_status_t dt_package_function(dt_package_t *package, const char *name,
+                                const dt_function_options_t *options, dt_function_t **out) {
+  if (!package || !out)
+    return DT_FAIL(DT_E_ARGUMENT, "dt_package_function: %s: NULL", package ? "out" : "package");
+  *out = NULL;
+  if (dt__forked())
+    return DT_FAIL(DT_E_FORKED, "dt_package_function in a child after fork");
+  return dt__status_annotate(create(package, name, options, out), "dt_package_function");
+}

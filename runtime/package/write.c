@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writing packages: each variant's trace, its constants, and its code for each level.
+#include "ductile/package.h"
+
+#include "runtime/base/hash.h"
+#include "runtime/base/life.h"
+#include "runtime/base/options.h"
+#include "runtime/base/status.h"
+#include "runtime/exec/function.h"
+#include "runtime/exec/runtime.h"
+#include "runtime/package/format.h"
+#include "runtime/trace/store.h"
+
+#include <string.h>
+
+#define DEFAULT_LEVELS "v3,v4"
+
+typedef struct writer_t {
+  dt_arena_t arena; // of all that is written but the constants' data
+  dt_pack_out_t out;
+  dt_pack_index_t index;
+  DT_VEC(dt_pack_constant_t) constants;
+  DT_VEC(dt_tensor_t *) tensors; // whose data are in parts: retained
+  uint32_t levels;               // bits
+} writer_t;
+
+// ---- Levels ---------------------------------------------------------------------------------------
+static dt_status_t parse_levels(const char *text, uint32_t *out) {
+  *out = 0;
+  for (const char *at = text;;) {
+    size_t len = strcspn(at, ",");
+    uint32_t level = dt__level_find(at, len);
+    if (level == DT_LEVELS)
+      return DT_FAIL(DT_E_ARGUMENT,
+                     "levels: '%.*s' in \"%s\" is none; expected some of v2, v3 and v4 between "
+                     "commas",
+                     (int)len, at, text);
+    *out |= 1u << level;
+    if (!at[len])
+      return NULL;
+    at += len + 1;
+  }
+}
+
+// ---- Parts ----------------------------------------------------------------------------------------
+static dt_status_t add_part(writer_t *w, const void *data, size_t bytes, uint32_t *out) {
+  *out = dt__pack_add(&w->out, data, bytes);
+  return *out == UINT32_MAX ? DT_NO_MEMORY() : NULL;
+}
+
+// A part of what `text` holds.
+static dt_status_t add_text(writer_t *w, const dt_text_t *text, uint32_t *out) {
+  DT_TRY(dt__text_status(text));
+  const void *data = dt__arena_copy(&w->arena, text->data, text->len);
+  return data ? add_part(w, data, text->len, out) : DT_NO_MEMORY();
+}
+
+// The place of a constant in the index: equal ones, and equal data, are there once.
+static dt_status_t add_constant(writer_t *w, const char *name, dt_tensor_t *tensor, uint32_t *out) {
+  size_t bytes = dt__tensor_bytes(tensor);
+  dt_pack_constant_t own = {.dtype = tensor->dtype, .rank = tensor->rank};
+  memcpy(own.sizes, tensor->sizes, tensor->rank * sizeof(own.sizes[0]));
+  DT_TRY(add_part(w, tensor->data ? tensor->data : "", bytes, &own.part));
+  const dt_pack_part_t *parts = w->out.parts.items, *last = &parts[own.part];
+  for (uint32_t k = 1; k < own.part; k++)
+    if (parts[k].sum == last->sum && parts[k].bytes == bytes &&
+        memcmp(w->out.data.items[k], w->out.data.items[own.part], bytes) == 0) {
+      own.part = k;
+      w->out.parts.len--;
+      w->out.data.len--;
+      break;
+    }
+  for (uint32_t k = 0; k < w->constants.len; k++) {
+    const dt_pack_constant_t *other = &w->constants.items[k];
+    *out = k;
+    if (other->part == own.part && other->dtype == own.dtype && other->rank == own.rank &&
+        memcmp(other->sizes, own.sizes, sizeof(own.sizes)) == 0 && strcmp(other->name, name) == 0)
+      return NULL;
+  }
+  own.name = dt__arena_strdup(&w->arena, name);
+  if (!own.name || !DT_VEC_RESERVE(&w->arena, &w->tensors) ||
+      !DT_VEC_PUSH(&w->arena, &w->constants, own))
+    return DT_NO_MEMORY();
+  dt_tensor_retain(tensor);
+  w->tensors.items[w->tensors.len++] = tensor;
+  *out = w->constants.len - 1;
+  return NULL;
+}
+
+// ---- Variants -------------------------------------------------------------------------------------
+static dt_status_t add_entries(writer_t *w, const dt_function_t *function,
+                               const dt_variant_t *variant, dt_pack_variant_t *out) {
+  const dt_compile_request_t request = {.traced = variant->traced,
+                                        .name = function->name,
+                                        .variant = variant->number,
+                                        .strict_fp = variant->strict_fp};
+  for (uint32_t k = 0; k < DT_LEVELS; k++) {
+    if (!(w->levels >> k & 1))
+      continue;
+    dt_text_t text;
+    dt__text_init(&text);
+    dt_status_t status =
+        dt__compile_entry(function->runtime->compiler, &request, dt__levels[k].cpu, &text);
+    if (!status)
+      status = add_text(w, &text, &out->entries[k]);
+    dt__text_fini(&text);
+    DT_TRY(status);
+  }
+  return NULL;
+}
+
+static dt_status_t add_trace(writer_t *w, const dt_traced_t *traced, uint32_t *out) {
+  dt_text_t text;
+  dt__text_init(&text);
+  dt_status_t status = dt__traced_write(traced, &text);
+  if (!status)
+    status = add_text(w, &text, out);
+  dt__text_fini(&text);
+  return status;
+}
+
+// A variant that the writer holds, with its constants at that moment.
+typedef struct held_t {
+  dt_variant_t *variant;
+  uint32_t n;
+  dt_tensor_t **tensors;
+} held_t;
+
+static dt_status_t add_variant(writer_t *w, const dt_function_t *function, const held_t *held,
+                               dt_pack_variant_t *out) {
+  const dt_variant_t *variant = held->variant;
+  const dt_graph_t *graph = variant->traced->graph;
+  *out = (dt_pack_variant_t){.generic = variant->generic, .strict_fp = variant->strict_fp};
+  DT_TRY(add_trace(w, variant->traced, &out->traced));
+  out->n_constants = held->n;
+  out->constants = DT_ARENA_ARRAY(&w->arena, uint32_t, (size_t)held->n + 1);
+  if (!out->constants)
+    return DT_NO_MEMORY();
+  for (uint32_t k = 0; k < held->n; k++)
+    DT_TRY(add_constant(w, graph->constants.items[k].name, held->tensors[k], &out->constants[k]));
+  return add_entries(w, function, variant, out);
+}
+
+// ---- Functions ------------------------------------------------------------------------------------
+static void let_go(held_t *held, uint32_t n) {
+  for (uint32_t k = 0; k < n; k++) {
+    for (uint32_t i = 0; i < held[k].n; i++)
+      dt_tensor_release(held[k].tensors[i]);
+    dt__variant_release(held[k].variant);
+  }
+}
+
+// Those for the CPU; the function's mutex held.
+static dt_status_t hold(writer_t *w, dt_function_t *function, held_t **out, uint32_t *out_n) {
+  const dt_variant_list_t *list = atomic_load_explicit(&function->list, memory_order_relaxed);
+  held_t *held = DT_ARENA_ARRAY(&w->arena, held_t, (size_t)list->n + 1);
+  *out = held;
+  for (uint32_t k = 0; held && k < list->n; k++) {
+    dt_variant_t *variant = list->items[k];
+    const dt_bindings_t *bindings = atomic_load_explicit(&variant->bindings, memory_order_relaxed);
+    if (variant->place != DT_CPU || !variant->compiled)
+      continue;
+    dt_tensor_t **tensors =
+        dt__arena_copy(&w->arena, bindings->tensors, bindings->n * sizeof(dt_tensor_t *));
+    if (!tensors)
+      return DT_NO_MEMORY();
+    for (uint32_t i = 0; i < bindings->n; i++)
+      dt_tensor_retain(tensors[i]);
+    dt__variant_retain(variant);
+    held[(*out_n)++] = (held_t){variant, bindings->n, tensors};
+  }
+  return held ? NULL : DT_NO_MEMORY();
+}
+
+static dt_status_t hold_all(writer_t *w, dt_function_t *function, held_t **out, uint32_t *out_n) {
+  *out_n = 0;
+  dt__mutex_lock(&function->mutex);
+  dt_status_t status = hold(w, function, out, out_n);
+  dt__mutex_unlock(&function->mutex);
+  return status;
+}
+
+// As declared, of the function's own memory: like_input counts arguments.
+static dt_status_t take_outputs(writer_t *w, const dt_function_t *function,
+                                dt_pack_function_t *out) {
+  out->outputs = DT_ARENA_ARRAY(&w->arena, dt_output_decl_t, function->n_outputs);
+  if (!out->outputs)
+    return DT_NO_MEMORY();
+  for (uint32_t k = 0; function->outputs && k < function->n_outputs; k++) {
+    dt_output_decl_t *own = &out->outputs[k];
+    *own = function->outputs[k];
+    if (own->like_input)
+      own->like_input = 1 + dt__input_position(function, own->like_input - 1);
+  }
+  return NULL;
+}
+
+static dt_status_t add_function(writer_t *w, const dt_function_t *function, const held_t *held,
+                                uint32_t n, dt_pack_function_t *out) {
+  *out = (dt_pack_function_t){.name = function->name,
+                              .strict_fp = function->strict_fp,
+                              .dynamic = function->dynamic,
+                              .n_inputs = function->n_given,
+                              .n_outputs = function->n_outputs,
+                              .n_variants = n};
+  DT_TRY(take_outputs(w, function, out));
+  out->inputs =
+      dt__arena_copy(&w->arena, function->given, function->n_given * sizeof(*out->inputs));
+  out->variants = DT_ARENA_ARRAY(&w->arena, dt_pack_variant_t, n);
+  if (!out->inputs || !out->variants)
+    return DT_NO_MEMORY();
+  for (uint32_t k = 0; k < n; k++)
+    DT_TRY(add_variant(w, function, &held[k], &out->variants[k]));
+  return NULL;
+}
+
+static dt_status_t write_function(writer_t *w, dt_function_t *function, dt_pack_function_t *out) {
+  held_t *held = NULL;
+  uint32_t n = 0;
+  if (function->answer == DT_ANSWER_EVALUATOR)
+    return DT_FAIL(DT_E_UNSUPPORTED, "the reference evaluator answers its calls: there is no code");
+  dt_status_t status = hold_all(w, function, &held, &n);
+  if (!status && !n) {
+    status = dt_function_prepare(function, NULL);
+    if (!status)
+      status = hold_all(w, function, &held, &n);
+  }
+  if (!status)
+    status = n ? add_function(w, function, held, n, out)
+               : DT_FAIL(DT_E_STATE, "it has no variant for the CPU");
+  let_go(held, n);
+  return status;
+}
+
+// ---- Packages -------------------------------------------------------------------------------------
+static dt_status_t write_index(writer_t *w, dt_text_t *text) {
+  dt_stream_names_t names = {.arena = &w->arena};
+  dt_stream_t s = {.to = text, .names = &names};
+  w->index.levels = w->levels;
+  w->index.n_constants = w->constants.len;
+  w->index.constants = w->constants.items;
+  dt__pack_index(&s, &w->index);
+  DT_TRY(dt__text_status(text));
+  w->out.data.items[0] = text->data;
+  w->out.parts.items[0] =
+      (dt_pack_part_t){.bytes = text->len, .sum = dt__hash(text->data, text->len, 0)};
+  return s.failed ? DT_NO_MEMORY() : NULL;
+}
+
+static dt_status_t write_all(writer_t *w, dt_function_t *const *functions, uint32_t n,
+                             const char *path) {
+  uint32_t index = 0;
+  w->index = (dt_pack_index_t){.producer = dt_version(), .n_functions = n};
+  w->index.functions = DT_ARENA_ARRAY(&w->arena, dt_pack_function_t, n);
+  if (!w->index.functions)
+    return DT_NO_MEMORY();
+  DT_TRY(add_part(w, NULL, 0, &index)); // filled in at the end
+  for (uint32_t k = 0; k < n; k++)
+    DT_TRY(dt__status_annotate(write_function(w, functions[k], &w->index.functions[k]),
+                               "function %s", functions[k]->name));
+  dt_text_t text;
+  dt__text_init(&text);
+  dt_status_t status = write_index(w, &text);
+  if (!status)
+    status = dt__pack_write(&w->out, path);
+  dt__text_fini(&text);
+  return status;
+}
+
+static dt_status_t check_names(dt_function_t *const *functions, uint32_t n) {
+  for (uint32_t k = 0; k < n; k++) {
+    if (!functions[k])
+      return DT_FAIL(DT_E_ARGUMENT, "functions[%u]: NULL", k);
+    for (uint32_t j = 0; j < k; j++)
+      if (strcmp(functions[j]->name, functions[k]->name) == 0)
+        return DT_FAIL(DT_E_ARGUMENT, "functions[%u] and functions[%u] are both named '%s'", j, k,
+                       functions[k]->name);
+  }
+  return NULL;
+}
+
+static dt_status_t package_write(const char *path, dt_function_t *const *functions, uint32_t n,
+                                 const dt_package_write_options_t *options) {
+  dt_package_write_options_t own;
+  writer_t w = {0};
+  if (!path || !functions || !n)
+    return DT_FAIL(DT_E_ARGUMENT, "%s",
+                   !path       ? "path: NULL"
+                   : functions ? "n: 0; expected a function at least"
+                               : "functions: NULL");
+  DT_TRY(DT_OPTIONS_TAKE(dt_package_write_options_t, &own, options));
+  DT_TRY(parse_levels(own.levels ? own.levels : DEFAULT_LEVELS, &w.levels));
+  DT_TRY(check_names(functions, n));
+  dt__arena_init(&w.arena, 0);
+  w.out.arena = &w.arena;
+  dt_status_t status = write_all(&w, functions, n, path);
+  for (uint32_t k = 0; k < w.tensors.len; k++)
+    dt_tensor_release(w.tensors.items[k]);
+  dt__arena_fini(&w.arena);
+  return status;
+}
+
+dt_status_t dt_package_write(const char *path, dt_function_t *const *functions, uint32_t n,
+                             const dt_package_write_options_t *options) {
+  if (dt__forked())
+    return DT_FAIL(DT_E_FORKED, "dt_package_write in a child after fork");
+  return dt__status_annotate(package_write(path, functions, n, options), "dt_package_write");
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// Packages that were damaged, cut off or written for another ABI number: refused, or right.
+#include "test/unit/package/lives.h"
+
+#include "runtime/base/hash.h"
+#include "runtime/package/format.h"
+#include "test/support/folder.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char folder[FOLDER_BYTES], *sound;
+static size_t n_bytes;
+static uint64_t hashes[2];
+static fixture_t f;
+
+#define N_USED 2 // of the lives from FIRST on: with constants and with checks
+#define FIRST 7
+
+// Opens and calls all. Whether it was taken; what was taken must be right.
+static bool is_taken(const char *data, size_t bytes) {
+  dt_package_t *package = NULL;
+  const dt_package_options_t options = {.struct_size = sizeof(options), .copy = true};
+  dt_status_t status = dt_package_open_memory(f.runtime, data, bytes, &options, &package);
+  bool taken = !status;
+  for (uint32_t k = 0; k < N_USED && !status; k++) {
+    dt_function_t *function = NULL;
+    const life_t *life = &lives[FIRST + k];
+    status = dt_package_function(package, life->subject->name, NULL, &function);
+    taken = taken && !status;
+    if (!status && life_hash(f.session, function, life) != hashes[k])
+      fail_msg("a damaged package gives another answer");
+    dt_function_release(function);
+  }
+  if (status && dt_status_code(status) != DT_E_FORMAT && dt_status_code(status) != DT_E_UNSUPPORTED)
+    fail_msg("refused by %s", dt_status_message(status));
+  dt_status_free(status);
+  dt_package_release(package);
+  return taken;
+}
+
+static char *copy_of_it(size_t bytes) {
+  char *copy = malloc(bytes);
+  assert_non_null(copy);
+  memcpy(copy, sound, bytes < n_bytes ? bytes : n_bytes);
+  return copy;
+}
+
+static void test_each_bit_of_the_head(void **state) {
+  (void)state;
+  char *copy = copy_of_it(n_bytes);
+  assert_true(is_taken(copy, n_bytes));
+  for (uint32_t bit = 0; bit < DT_PACK_HEAD_BYTES * 8; bit++) {
+    copy[bit / 8] ^= (char)(1 << bit % 8);
+    if (is_taken(copy, n_bytes))
+      fail_msg("bit %u of the head may be another", bit);
+    copy[bit / 8] ^= (char)(1 << bit % 8);
+  }
+  free(copy);
+}
+
+// Those between parts may be; all others are in some sum. The argument makes it 20,000.
+static uint32_t n_flips = 600;
+
+static void test_bits_all_over(void **state) {
+  (void)state;
+  dt_pack_part_t *parts = NULL;
+  uint32_t n_parts = 0;
+  rng_t rng = {23};
+  char *copy = copy_of_it(n_bytes);
+  expect_ok(dt__pack_open(copy, n_bytes, &parts, &n_parts));
+  size_t table = n_bytes - n_parts * sizeof(*parts);
+  for (uint32_t k = 0; k < n_flips; k++) {
+    size_t at = (size_t)(rng_next(&rng) % n_bytes), bit = (size_t)(rng_next(&rng) % 8);
+    bool inside = at < DT_PACK_HEAD_BYTES || at >= table;
+    for (uint32_t p = 0; p < n_parts; p++)
+      inside |= at >= parts[p].offset && at < parts[p].offset + parts[p].bytes;
+    copy[at] ^= (char)(1 << bit);
+    bool taken = is_taken(copy, n_bytes);
+    if (taken && inside)
+      fail_msg("bit %zu of byte %zu may be another", bit, at);
+    copy[at] ^= (char)(1 << bit);
+  }
+  dt__free(parts);
+  free(copy);
+}
+
+static void test_cut_off_or_longer(void **state) {
+  (void)state;
+  for (size_t k = 0; k < 200; k++) {
+    size_t bytes = k < 100 ? k : n_bytes * (k - 100) / 100;
+    char *copy = copy_of_it(bytes + 1);
+    assert_false(is_taken(copy, bytes));
+    free(copy);
+  }
+  char *copy = copy_of_it(n_bytes + 24);
+  assert_false(is_taken(copy, n_bytes + 24));
+  free(copy);
+}
+
+static void test_another_abi_number_is_told(void **state) {
+  (void)state;
+  char *copy = copy_of_it(n_bytes);
+  uint32_t abi = DT_PACKAGE_ABI + 1;
+  dt_package_t *package = NULL;
+  memcpy(copy + 8, &abi, sizeof(abi));
+  uint64_t sum = dt__hash(copy, DT_PACK_HEAD_BYTES - 8, 0);
+  memcpy(copy + DT_PACK_HEAD_BYTES - 8, &sum, sizeof(sum));
+  const dt_package_options_t options = {.struct_size = sizeof(options), .copy = true};
+  expect_told(dt_package_open_memory(f.runtime, copy, n_bytes, &options, &package),
+              DT_E_UNSUPPORTED, "ABI number");
+  free(copy);
+}
+
+static int begin(void **state) {
+  (void)state;
+  char path[FOLDER_BYTES + 16];
+  folder_make(folder);
+  lives_begin();
+  (void)snprintf(path, sizeof(path), "%s/sound.dtp", folder);
+  lives_write(path, &lives[FIRST], N_USED, 1, "v2");
+  sound = file_read(path, &n_bytes);
+  f = fixture_on(DT_CPU, 1);
+  dt_package_t *package = NULL;
+  expect_ok(dt_package_open(f.runtime, path, NULL, &package));
+  for (uint32_t k = 0; k < N_USED; k++) {
+    dt_function_t *function = NULL;
+    const life_t *life = &lives[FIRST + k];
+    expect_ok(dt_package_function(package, life->subject->name, NULL, &function));
+    hashes[k] = life_hash(f.session, function, life);
+    dt_function_release(function);
+  }
+  dt_package_release(package);
+  return 0;
+}
+
+static int end(void **state) {
+  (void)state;
+  free(sound);
+  fixture_end(&f);
+  lives_end();
+  return folder_drop(folder);
+}
+
+int main(int argc, char **argv) {
+  if (argc > 1)
+    n_flips = (uint32_t)strtoul(argv[1], NULL, 10);
+  const struct CMUnitTest tests[] = {TEST(test_each_bit_of_the_head), TEST(test_bits_all_over),
+                                     TEST(test_cut_off_or_longer),
+                                     TEST(test_another_abi_number_is_told)};
+  return cmocka_run_group_tests(tests, begin, end);
+}
