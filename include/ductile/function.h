@@ -200,9 +200,9 @@ DT_API const dt_input_decl_t *dt_function_input(const dt_function_t *function, u
 // The declaration of dim `dim` of input `index`; NULL if there is none. [any]
 DT_API const dt_dim_decl_t *dt_function_input_dim(const dt_function_t *function, uint32_t index,
                                                   uint32_t dim);
-// What was asked of result `index`, which lives as long as the function; NULL if nothing was asked of
-// any result, or there is no such result. like_input counts elements of DT_INPUT_INTEGERS as inputs
-// of their own. [any]
+// What was asked of result `index`, which lives as long as the function; NULL if nothing was asked
+// of any result, or there is no such result. like_input counts elements of DT_INPUT_INTEGERS as
+// inputs of their own. [any]
 DT_API const dt_output_decl_t *dt_function_output(const dt_function_t *function, uint32_t index);
 DT_API uint32_t dt_function_n_inputs(const dt_function_t *function);  // 0 for NULL [any]
 DT_API uint32_t dt_function_n_outputs(const dt_function_t *function); // 0 for NULL [any]

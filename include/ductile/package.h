@@ -67,6 +67,7 @@ DT_API dt_status_t dt_package_open_memory(dt_runtime_t *runtime, const void *dat
                                           dt_package_t **out) DT_MUST_USE;
 DT_API void dt_package_release(dt_package_t *package); // NULL allowed [any]
 
+// How many functions it has; 0 for NULL. [any]
 DT_API uint32_t dt_package_n_functions(const dt_package_t *package);
 // NULL if there is no such index; lives as long as the package. [any]
 DT_API const char *dt_package_function_name(const dt_package_t *package, uint32_t index);

@@ -345,8 +345,8 @@ dt_status_t dt__graph_parse(dt_arena_t *arena, dt_symenv_t *env, dt_scan_t *scan
 // of as many elements as the text says, borrowed for the graph's life.
 dt_status_t dt__graph_parse_over(dt_arena_t *arena, dt_symenv_t *env, dt_scan_t *scan,
                                  const void *const *data, dt_graph_t **out) DT_MUST_USE;
-// Whole graphs in files, and parts of them (store.c; runtime/base/stream.h). A graph is read into an
-// empty one, whose environment has its expressions; it is then to be given the data of its
+// Whole graphs in files, and parts of them (store.c; runtime/base/stream.h). A graph is read into
+// an empty one, whose environment has its expressions; it is then to be given the data of its
 // constants, and the ops of its externals, and to be verified.
 struct dt_stream_t;
 void dt__graph_store(struct dt_stream_t *s, dt_graph_t *graph);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is kept in files: numbers in seven bits a byte (LEB128, the shortest form), and strings as
-// their length, then their bytes. One description of a thing both writes and reads it: each function
-// takes the address of a value, which it writes, or sets to what was read. Once reading has failed
-// the stream does nothing, and what would have been read is zero.
+// their length, then their bytes. One description of a thing both writes and reads it: each
+// function takes the address of a value, which it writes, or sets to what was read. Once reading
+// has failed the stream does nothing, and what would have been read is zero.
 #ifndef DT_RUNTIME_BASE_STREAM_H
 #define DT_RUNTIME_BASE_STREAM_H
 

@@ -306,8 +306,8 @@ static bool fits(const dt_compiled_t *c, const dt_traced_t *traced, uint32_t n_s
   return good;
 }
 
-static dt_status_t read(const dt_artifact_place_t *place, const void *data, size_t bytes,
-                        const dt_traced_t *traced, dt_compiled_t *out) {
+static dt_status_t read_entry(const dt_artifact_place_t *place, const void *data, size_t bytes,
+                              const dt_traced_t *traced, dt_compiled_t *out) {
   dt_artifact_t artifact = {0};
   uint32_t n_segments = 0, n_outputs = 0;
   dt_stream_t s = {.from = data, .left = bytes};
@@ -329,7 +329,7 @@ dt_status_t dt__artifact_read(const dt_artifact_place_t *place, const void *data
   *out = NULL;
   if (!compiled)
     return DT_NO_MEMORY();
-  dt_status_t status = read(place, data, bytes, traced, compiled);
+  dt_status_t status = read_entry(place, data, bytes, traced, compiled);
   if (status) {
     dt__compiled_unload(compiled);
     dt__compiled_destroy(compiled);

@@ -38,8 +38,9 @@ void dt__artifact_fini(dt_artifact_t *artifact);
 // known of its symbols. *out is failed where this build has no identity: nothing is then kept.
 void dt__artifact_key(const dt_traced_t *traced, const dt_target_t *target,
                       const dt_artifact_place_t *place, dt_text_t *out);
-// What a compile of `n_outputs` results made, as an entry; and such an entry, whoever kept it, loaded
-// on the calling thread, a compile thread. DT_E_FORMAT: it is none, or that of another program.
+// What a compile of `n_outputs` results made, as an entry; and such an entry, whoever kept it,
+// loaded on the calling thread, a compile thread. DT_E_FORMAT: it is none, or that of another
+// program.
 dt_status_t dt__artifact_write(const dt_artifact_place_t *place, const dt_artifact_t *artifact,
                                const dt_compiled_t *compiled, uint32_t n_outputs,
                                dt_text_t *out) DT_MUST_USE;

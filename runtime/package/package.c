@@ -176,7 +176,7 @@ typedef struct source_t {
 
 static dt_status_t take_descriptor(int fd, bool copy, dt_pack_bytes_t *out) {
   struct stat found;
-  if (fstat(fd, &found) != 0)
+  if (dt__sys_stat(fd, &found) != 0)
     return DT_FAIL(DT_E_IO, "descriptor %d: %s", fd, strerrordesc_np(errno));
   if (!S_ISREG(found.st_mode))
     return DT_FAIL(DT_E_IO, "descriptor %d: not a regular file", fd);

@@ -10,6 +10,7 @@
 #include "ductile/experimental.h"
 #include "ductile/ir.h"
 #include "ductile/onnx.h"
+#include "ductile/package.h"
 #include "ductile/pass.h"
 #include "ductile/pattern.h"
 #include "ductile/safetensors.h"
