@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// From nothing to the first answer of an ONNX model, in this process: a runtime, the model, its
-// function, one call; then what the process holds. Run once a process: tools/bench/bench_start.py
+// From nothing to the first answer of an ONNX model, or of a package of it, in this process: a
+// runtime, the model, its function, one call; then what the process holds. Run once a process: tools/bench/bench_start.py
 // does, beside onnxruntime.
 #include "ductile/onnx.h"
+#include "ductile/package.h"
 
 #include "bench/harness.h"
 
@@ -24,6 +25,7 @@ typedef struct rig_t {
   dt_runtime_t *runtime;
   dt_session_t *session;
   dt_onnx_t *model;
+  dt_package_t *package;
   dt_function_t *function;
   dt_tensor_t *inputs[MOST_INPUTS], *outputs[MOST_INPUTS];
   uint32_t n_inputs, n_outputs;
@@ -100,20 +102,35 @@ static dt_status_t call(rig_t *rig) {
                  rig->n_outputs, NULL);
 }
 
+static dt_status_t open_model(const options_t *options, rig_t *rig) {
+  dt_onnx_options_t access = {.struct_size = sizeof(access), .access = DT_ONNX_MAP};
+  dt_status_t status = dt_onnx_open(options->path, &access, &rig->model);
+  if (!status)
+    status = dt_onnx_function_create(rig->runtime, rig->model, NULL, &rig->function);
+  dt_onnx_close(rig->model);
+  rig->model = NULL;
+  return status;
+}
+
+static dt_status_t open_package(const options_t *options, rig_t *rig) {
+  dt_status_t status = dt_package_open(rig->runtime, options->path, NULL, &rig->package);
+  if (!status)
+    status = dt_package_function(rig->package, NULL, NULL, &rig->function);
+  dt_package_release(rig->package);
+  rig->package = NULL;
+  return status;
+}
+
 static dt_status_t start(const options_t *options, rig_t *rig) {
   dt_runtime_options_t about = {.struct_size = sizeof(about), .threads = options->threads};
-  dt_onnx_options_t access = {.struct_size = sizeof(access), .access = DT_ONNX_MAP};
+  const char *ending = strrchr(options->path, '.');
   dt_status_t status = dt_runtime_create(&about, &rig->runtime);
   if (!status)
     status = dt_session_create(rig->runtime, NULL, &rig->session);
   if (!status)
-    status = dt_onnx_open(options->path, &access, &rig->model);
-  if (!status)
-    status = dt_onnx_function_create(rig->runtime, rig->model, NULL, &rig->function);
+    status = (ending && strcmp(ending, ".dtp") == 0 ? open_package : open_model)(options, rig);
   if (status)
     return status;
-  dt_onnx_close(rig->model);
-  rig->model = NULL;
   rig->n_inputs = dt_function_n_inputs(rig->function);
   rig->n_outputs = dt_function_n_outputs(rig->function);
   if (rig->n_inputs > MOST_INPUTS || rig->n_outputs > MOST_INPUTS)
@@ -170,9 +187,10 @@ static bool measure(const options_t *options, rig_t *rig, bench_report_t *report
 static int usage(FILE *to) {
   (void)fputs("usage: " ME " [--threads N] [--dim NAME=SIZE]… [--output FILE] [--json] MODEL\n"
               "\n"
-              "Makes a runtime, opens the ONNX model and calls it once: how long that took, what "
-              "memory it\n"
-              "added (proportional set size), and how long later calls take. Dims that vary have "
+              "Makes a runtime, opens the ONNX model, or a package (.dtp), and calls it once: "
+              "how long that\n"
+              "took, what memory it added (proportional set size), and how long later calls take. "
+              "Dims that vary have "
               "size 1\n"
               "without --dim. --output writes the first result, if it is f32. DUCTILE_CACHE_DIR "
               "says whether\n"

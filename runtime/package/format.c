@@ -88,6 +88,30 @@ dt_status_t dt__pack_check(const void *data, const dt_pack_part_t *part, const c
   return NULL;
 }
 
+bool dt__pack_forge(void *data, size_t bytes) {
+  head_t head;
+  if (bytes < sizeof(head))
+    return false;
+  memcpy(&head, data, sizeof(head));
+  uint64_t table = (uint64_t)head.n_parts * sizeof(dt_pack_part_t);
+  head.bytes = bytes;
+  bool whole = table <= bytes && head.table == bytes - table && head.table >= sizeof(head);
+  for (uint32_t k = 0; whole && k < head.n_parts; k++) {
+    char *row = (char *)data + head.table + k * sizeof(dt_pack_part_t);
+    dt_pack_part_t part;
+    memcpy(&part, row, sizeof(part));
+    if (part.offset > head.table || part.bytes > head.table - part.offset)
+      continue;
+    part.sum = dt__hash((const char *)data + part.offset, (size_t)part.bytes, 0);
+    memcpy(row, &part, sizeof(part));
+  }
+  if (whole)
+    head.table_sum = dt__hash((const char *)data + head.table, (size_t)table, 0);
+  head.sum = dt__hash(&head, offsetof(head_t, sum), 0);
+  memcpy(data, &head, sizeof(head));
+  return whole;
+}
+
 // ---- Writing --------------------------------------------------------------------------------------
 uint32_t dt__pack_add(dt_pack_out_t *out, const void *data, size_t bytes) {
   dt_pack_part_t part = {.bytes = bytes, .sum = data ? dt__hash(data, bytes, 0) : 0};

@@ -36,6 +36,10 @@ dt_status_t dt__pack_open(const void *data, size_t bytes, dt_pack_part_t **out,
 dt_status_t dt__pack_check(const void *data, const dt_pack_part_t *part,
                            const char *what) DT_MUST_USE;
 
+// Gives a file whose parts lie in it the sums of what it holds; for tests that forge packages.
+// Whether they do.
+bool dt__pack_forge(void *data, size_t bytes);
+
 // Parts to be written, one after another.
 typedef struct dt_pack_out_t {
   dt_arena_t *arena;

@@ -36,7 +36,8 @@ static void free_program(void *opaque) {
 
 static dt_status_t make_replay(program_t *program) {
   dt_traced_t *traced = NULL;
-  DT_TRY(dt__pack_traced(program->package, &program->index->variants[0], program->hooks, &traced));
+  DT_TRY(dt__pack_traced(program->package, &program->index->variants[0], program->hooks, false,
+                         &traced));
   if (!traced->graph->updates.len)
     return dt__replay_create_traced(traced, &program->replay);
   dt__traced_destroy(traced);
@@ -82,7 +83,7 @@ static dt_status_t make_variant(dt_package_t *package, dt_function_t *function,
                                         .modes = dt__modes_of_place(DT_CPU) |
                                                  (strict ? DT_MODES_STRICT_FP : 0)};
   DT_TRY(dt__pack_check(package->bytes->data, part, "machine code"));
-  DT_TRY(dt__pack_traced(package, own, function->hooks, &traced));
+  DT_TRY(dt__pack_traced(package, own, function->hooks, false, &traced));
   dt_status_t status = dt__compiled_read(package->runtime->compiler, traced,
                                          dt__pack_data(package, own->entries[level]),
                                          (size_t)part->bytes, &compiled);
@@ -107,6 +108,33 @@ static dt_status_t add_variants(dt_package_t *package, dt_function_t *function,
   }
   DT_LOG(DT_LOG_CACHE, 1, "%s: %u variants of a package, for %s", function->name, index->n_variants,
          dt__levels[level].cpu);
+  return NULL;
+}
+
+static dt_status_t load_entry(dt_package_t *package, const dt_traced_t *traced, uint32_t entry) {
+  dt_compiled_t *compiled = NULL;
+  const dt_pack_part_t *part = &package->parts[entry];
+  DT_TRY(dt__compiled_read(package->runtime->compiler, traced, dt__pack_data(package, entry),
+                           (size_t)part->bytes, &compiled));
+  dt__compiled_destroy(compiled);
+  return NULL;
+}
+
+static dt_status_t load_variant(dt_package_t *package, const dt_pack_variant_t *variant) {
+  dt_traced_t *traced = NULL;
+  DT_TRY(dt__pack_traced(package, variant, package->runtime->hooks, true, &traced));
+  dt_status_t status = NULL;
+  for (uint32_t k = 0; k < DT_LEVELS && !status; k++)
+    if (variant->entries[k])
+      status = load_entry(package, traced, variant->entries[k]);
+  dt__traced_destroy(traced);
+  return status;
+}
+
+dt_status_t dt__package_load_all(dt_package_t *package) {
+  for (uint32_t k = 0; k < package->index.n_functions; k++)
+    for (uint32_t v = 0; v < package->index.functions[k].n_variants; v++)
+      DT_TRY(load_variant(package, &package->index.functions[k].variants[v]));
   return NULL;
 }
 

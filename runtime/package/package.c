@@ -291,24 +291,27 @@ dt_status_t dt__pack_constant(dt_package_t *package, uint32_t constant, dt_tenso
 }
 
 static dt_status_t read_traced(dt_package_t *package, const dt_pack_variant_t *variant,
-                               dt_hooks_t *hooks, dt_tensor_t **constants, dt_traced_t **out) {
+                               dt_hooks_t *hooks, bool verify, dt_tensor_t **constants,
+                               dt_traced_t **out) {
   const dt_pack_part_t *part = &package->parts[variant->traced];
   DT_TRY(dt__pack_check(package->bytes->data, part, "a trace"));
   for (uint32_t k = 0; k < variant->n_constants; k++)
     DT_TRY(dt__pack_constant(package, variant->constants[k], &constants[k]));
-  const dt_traced_source_t source = {
-      .constants = constants, .n_constants = variant->n_constants, .hooks = hooks};
+  const dt_traced_source_t source = {.constants = constants,
+                                     .n_constants = variant->n_constants,
+                                     .hooks = hooks,
+                                     .verify = verify};
   return dt__traced_read(dt__pack_data(package, variant->traced), (size_t)part->bytes, &source,
                          out);
 }
 
 dt_status_t dt__pack_traced(dt_package_t *package, const dt_pack_variant_t *variant,
-                            dt_hooks_t *hooks, dt_traced_t **out) {
+                            dt_hooks_t *hooks, bool verify, dt_traced_t **out) {
   *out = NULL;
   dt_tensor_t **constants = dt__calloc(variant->n_constants, sizeof(*constants));
   if (!constants)
     return DT_NO_MEMORY();
-  dt_status_t status = read_traced(package, variant, hooks, constants, out);
+  dt_status_t status = read_traced(package, variant, hooks, verify, constants, out);
   for (uint32_t k = 0; k < variant->n_constants; k++)
     dt_tensor_release(constants[k]);
   dt__free(constants);

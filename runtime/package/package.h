@@ -37,9 +37,12 @@ static inline const void *dt__pack_data(const dt_package_t *package, uint32_t pa
 // constant.c. A constant that the caller has a reference to. DT_E_FORMAT: damaged.
 dt_status_t dt__pack_constant(dt_package_t *package, uint32_t constant,
                               dt_tensor_t **out) DT_MUST_USE;
-// The trace of a variant, with its constants. The part's sum is looked at.
+// The trace of a variant, with its constants. The part's sum is looked at. With `verify` the graph
+// is, too: of packages that are looked at, and not run.
 dt_status_t dt__pack_traced(dt_package_t *package, const dt_pack_variant_t *variant,
-                            struct dt_hooks_t *hooks, dt_traced_t **out) DT_MUST_USE;
+                            struct dt_hooks_t *hooks, bool verify, dt_traced_t **out) DT_MUST_USE;
+// function.c. Loads all variants for all levels, and runs nothing; for tests.
+dt_status_t dt__package_load_all(dt_package_t *package) DT_MUST_USE;
 void dt__package_retain(dt_package_t *package);
 
 #endif // DT_RUNTIME_PACKAGE_PACKAGE_H

@@ -120,8 +120,8 @@ static dt_status_t put_variants(const report_t *r, const dt_pack_function_t *fun
   for (uint32_t k = 0; k < function->n_variants; k++) {
     dt_traced_t *traced = NULL;
     dt_guards_t *guards = NULL;
-    DT_TRY(
-        dt__pack_traced(r->package, &function->variants[k], r->package->runtime->hooks, &traced));
+    DT_TRY(dt__pack_traced(r->package, &function->variants[k], r->package->runtime->hooks, true,
+                           &traced));
     dt_guard_context_t context = {.shared = traced->shared};
     dt_status_t status =
         dt__guards_create(traced->graph, traced->conds.items, traced->conds.len, &context, &guards);

@@ -3,8 +3,8 @@
 """From start to first answer, and the memory that takes: Ductile and onnxruntime by turns.
 
 scripts/bench runs this after building. Each turn is a process of its own (the system's cache of
-files is warm): bench_start with nothing kept (cold), with what an earlier process kept (kept), and
-the peer, which loads the model and runs it once. Time is counted from the making of the runtime, or
+files is warm): bench_start with nothing kept (cold), with what an earlier process kept (kept), with a
+package that `ductile compile` made of the model (package), and the peer, which loads the model and runs it once. Time is counted from the making of the runtime, or
 of the peer's session, to the answer; programs, libraries and Python are loaded before. Memory is the
 proportional set size that this added. Answers are compared first: the first result, where it is f32.
 
@@ -40,6 +40,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 TYPES = {"tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(int64)": np.int64,
          "tensor(int32)": np.int32, "tensor(bool)": np.bool_, "tensor(float16)": np.float16}
 RTOL, ATOL = 1e-3, 1e-4
+WAYS = ("cold", "kept", "package")
 
 
 def say(text):
@@ -128,11 +129,19 @@ def measure(options, model, threads, work):
     check_answers(model, own, other)
     run_own(options, model, threads, own, kept)
     check_answers(model, own, other)  # by kept code
-    turns = {"cold": [], "kept": [], "peer": []}
+    package = work / (name_of(model) + ".dtp")
+    subprocess.run([options.command, "compile", model.split(",")[0], "-o", package],
+                   stdout=subprocess.DEVNULL, check=True)
+    packed = ",".join([str(package), *model.split(",")[1:]])
+    run_own(options, packed, threads, own, "")
+    check_answers(model, own, other)
+    turns = {"cold": [], "kept": [], "package": [], "peer": []}
     for _ in range(options.rounds):
         turns["peer"].append(run_peer(options, model, threads, other))
         turns["cold"].append(run_own(options, model, threads, own, ""))
         turns["kept"].append(run_own(options, model, threads, own, kept))
+        turns["package"].append(run_own(options, packed, threads, own, ""))
+    package.unlink()
     return {who: {metric: statistics.median(turn[metric] for turn in all_of)
                   for metric in all_of[0]} for who, all_of in turns.items()}
 
@@ -153,7 +162,7 @@ def machine():
 
 
 def lines_of(name, threads, medians):
-    for way in ("cold", "kept"):
+    for way in WAYS:
         for metric, unit in (("first answer", "ms"), ("memory added", "MB"), ("later call", "ms")):
             value, other = medians[way][metric], medians["peer"][metric]
             yield {"bench": "start", "case": name, "threads": threads, "way": way, "metric": metric,
@@ -179,17 +188,17 @@ def name_of(model):
 
 def tell(figures, models, threads):
     say(f"\n{threads} threads; ms to the first answer, MB added; ratios to the peer, below 1 is better")
-    say(f"{'model':28} {'peer':>9} {'cold':>9} {'ratio':>6} {'kept':>9} {'ratio':>6}"
-        f" {'MB peer':>8} {'cold':>6} {'kept':>6}")
+    say(f"{'model':28} {'peer':>8}" + "".join(f" {way:>9} {'ratio':>6}" for way in WAYS) +
+        f" {'MB peer':>8}" + "".join(f" {way:>7}" for way in WAYS))
     for model in models:
         own = figures[model]
         first = {way: own[way]["first answer"] for way in own}
         memory = {way: own[way]["memory added"] for way in own}
-        say(f"{name_of(model):28} {first['peer']:9.1f} {first['cold']:9.1f}"
-            f" {first['cold'] / first['peer']:6.2f} {first['kept']:9.1f}"
-            f" {first['kept'] / first['peer']:6.2f} {memory['peer']:8.1f}"
-            f" {memory['cold'] / memory['peer']:6.2f} {memory['kept'] / memory['peer']:6.2f}")
-    for way in ("cold", "kept"):
+        say(f"{name_of(model):28} {first['peer']:8.1f}" +
+            "".join(f" {first[way]:9.1f} {first[way] / first['peer']:6.2f}" for way in WAYS) +
+            f" {memory['peer']:8.1f}" +
+            "".join(f" {memory[way] / memory['peer']:7.2f}" for way in WAYS))
+    for way in WAYS:
         ratios = [figures[m][way]["first answer"] / figures[m]["peer"]["first answer"] for m in models]
         memory = [figures[m][way]["memory added"] / figures[m]["peer"]["memory added"] for m in models]
         say(f"{way}: geometric mean of times {geomean(ratios):.3f}, worst {max(ratios):.2f}; of memory"
@@ -221,6 +230,7 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter,
                                      epilog=__doc__.split("\n", 2)[2])
     parser.add_argument("--program", required=True, help="bench_start")
+    parser.add_argument("--command", required=True, help="ductile")
     parser.add_argument("--threads", default="1,2", help="numbers of threads, by commas (1,2)")
     parser.add_argument("--rounds", type=int, default=5, help="of each model (5)")
     parser.add_argument("--json", metavar="FILE", help="where the lines go besides")

@@ -3,7 +3,7 @@
 #include "test/unit/package/lives.h"
 
 #include "runtime/base/hash.h"
-#include "runtime/package/format.h"
+#include "runtime/package/package.h"
 #include "test/support/folder.h"
 
 #include <stdio.h>
@@ -86,6 +86,44 @@ static void test_bits_all_over(void **state) {
   free(copy);
 }
 
+// With sums that are right: what is read is checked, number by number. Its code is loaded, and not
+// run, since it may be any.
+static void look_at(const char *data, size_t bytes) {
+  dt_package_t *package = NULL;
+  char *text = NULL;
+  const dt_package_options_t options = {.struct_size = sizeof(options), .copy = true};
+  dt_status_t status = dt_package_open_memory(f.runtime, data, bytes, &options, &package);
+  if (!status)
+    status = dt_package_report_json(package, &text);
+  if (!status)
+    status = dt__package_load_all(package);
+  if (status)
+    assert_int_not_equal(dt_status_code(status), DT_E_INTERNAL);
+  dt_status_free(status);
+  dt_text_free(text);
+  dt_package_release(package);
+}
+
+static void test_forged_numbers(void **state) {
+  (void)state;
+  rng_t rng = {29};
+  dt_pack_part_t *parts = NULL;
+  uint32_t n_parts = 0;
+  expect_ok(dt__pack_open(sound, n_bytes, &parts, &n_parts));
+  for (uint32_t k = 0; k < n_flips / 10; k++) {
+    char *copy = copy_of_it(n_bytes);
+    const dt_pack_part_t *part = &parts[rng_below(&rng, n_parts)];
+    for (uint32_t n = 1 + rng_below(&rng, 3); n > 0 && part->bytes; n--) {
+      char *at = copy + part->offset + rng_next(&rng) % part->bytes;
+      *at = (char)(rng_below(&rng, 2) ? rng_next(&rng) : (uint64_t)(*at ^ 1 << rng_below(&rng, 8)));
+    }
+    assert_true(dt__pack_forge(copy, n_bytes));
+    look_at(copy, n_bytes);
+    free(copy);
+  }
+  dt__free(parts);
+}
+
 static void test_cut_off_or_longer(void **state) {
   (void)state;
   for (size_t k = 0; k < 200; k++) {
@@ -147,7 +185,7 @@ int main(int argc, char **argv) {
   if (argc > 1)
     n_flips = (uint32_t)strtoul(argv[1], NULL, 10);
   const struct CMUnitTest tests[] = {TEST(test_each_bit_of_the_head), TEST(test_bits_all_over),
-                                     TEST(test_cut_off_or_longer),
+                                     TEST(test_forged_numbers), TEST(test_cut_off_or_longer),
                                      TEST(test_another_abi_number_is_told)};
   return cmocka_run_group_tests(tests, begin, end);
 }

@@ -2,7 +2,8 @@
 // earlier.dtp was written by an earlier build, for x86-64-v2: every library of its ABI number opens
 // it, with or without a code generator, and answers as the evaluator does. If this fails after a
 // change of what packages hold, DT_PACKAGE_ABI is to be counted up (runtime/package/format.h), and
-// the file written anew: unit_package_earlier --write FILE, in a build with LLVM.
+// the file written anew: unit_package_earlier --write FILE, in a build with LLVM; and the seeds of
+// the fuzzer (test/fuzz/corpus/package): --seeds FOLDER.
 #include "test/unit/package/lives.h"
 
 #include <stdio.h>
@@ -87,6 +88,16 @@ int main(int argc, char **argv) {
   if (argc == 3 && strcmp(argv[1], "--write") == 0) {
     lives_begin();
     lives_write(argv[2], lives, N_LIVES, 1, "v2");
+    lives_end();
+    return 0;
+  }
+  if (argc == 3 && strcmp(argv[1], "--seeds") == 0) {
+    lives_begin();
+    for (uint32_t k = 0; k < N_LIVES; k++) {
+      char path[4096];
+      (void)snprintf(path, sizeof(path), "%s/%s.dtp", argv[2], lives[k].subject->name);
+      lives_write(path, &lives[k], 1, 1, "v2");
+    }
     lives_end();
     return 0;
   }
