@@ -66,7 +66,7 @@ static void store_rank(storing_t *st, uint32_t *rank) {
   *rank = dt__stream_below(st->s, *rank, DT_MAX_RANK + 1);
 }
 
-static void store_id(storing_t *st, dt_node_id_t *id, uint32_t end) {
+static void store_id(storing_t *st, dt_node_id_t *id, uint64_t end) {
   id->id = dt__stream_below(st->s, id->id, end);
 }
 

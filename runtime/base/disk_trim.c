@@ -53,7 +53,7 @@ static form_t form_of(const char *name) {
     return len < DT_DISK_NAME_BYTES ? FORM_ENTRY : FORM_OTHER;
   if (letters == 0 || *at++ != '.')
     return FORM_OTHER;
-  if (strcmp(at, DT_DISK_LOCK + 1) == 0)
+  if (strcmp(at, &DT_DISK_LOCK[1]) == 0)
     return FORM_TEMPORARY;
   if (strspn(at, HEX) == 16 && strcmp(at + 16, ".tmp") == 0)
     return FORM_TEMPORARY;
