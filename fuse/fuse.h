@@ -42,8 +42,11 @@ dt_status_t dt__fuse_foreach(dt_program_t *program, const dt_target_t *target) D
 // and places TEMP and ONCE buffers: which may share memory is decided here, offsets are
 // expressions.
 dt_status_t dt__fuse_plan(dt_program_t *program, const dt_target_t *target) DT_MUST_USE;
+// Makes kernels that are equal but for numbers equal, with the numbers as parameters: one code then
+// serves them. For targets that say so.
+dt_status_t dt__fuse_parameters(dt_program_t *program, const dt_target_t *target) DT_MUST_USE;
 
-// Runs one of the passes above, any but the plan, on each section of a program with regions by
+// Runs one of the passes above, any before the plan, on each section of a program with regions by
 // itself. To the pass, buffers that sections hand each other are arguments and results: it reads
 // the former, keeps the latter, and moves nothing over the border of a region.
 typedef dt_status_t (*dt_fuse_fn_t)(dt_program_t *program, const dt_target_t *target);

@@ -7,8 +7,8 @@
 
 #define FIRST_TABLE 256u
 
-static const char *const symbol_letters = "snuidp"; // ORDER(dt_symbol_kind_t)
-_Static_assert(DT_SYMBOL_SIZE == 0 && DT_SYMBOL_SLICE == 5, "ORDER(dt_symbol_kind_t)");
+static const char *const symbol_letters = "snuidpc"; // ORDER(dt_symbol_kind_t)
+_Static_assert(DT_SYMBOL_SIZE == 0 && DT_SYMBOL_PARAMETER == 6, "ORDER(dt_symbol_kind_t)");
 
 dt_status_t dt__symenv_create(dt_symenv_t **out) {
   *out = NULL;
@@ -154,7 +154,8 @@ dt_sym_t dt__sym_new(dt_symenv_t *env, dt_symbol_kind_t kind, dt_range_t range, 
                      const char *name) {
   if (kind == DT_SYMBOL_LOOP)
     return dt__sym_fail(env, DT_E_ARGUMENT, "a loop symbol needs an extent");
-  if (env->frozen && kind != DT_SYMBOL_DATA && kind != DT_SYMBOL_SLICE)
+  if (env->frozen && kind != DT_SYMBOL_DATA && kind != DT_SYMBOL_SLICE &&
+      kind != DT_SYMBOL_PARAMETER)
     return dt__sym_fail(env, DT_E_STATE, "a new size after the symbols were frozen");
   if (kind == DT_SYMBOL_SIZE) {
     range.lo = range.lo < 0 ? 0 : range.lo;

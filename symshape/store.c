@@ -175,7 +175,7 @@ static dt_status_t read_symbol(dt_reader_t *r, uint32_t at) {
   dt_symbol_t s = {0};
   uint32_t kind = 0;
   DT_TRY(dt__scan_expect(r->scan, "s"));
-  DT_TRY(read_below(r->scan, DT_SYMBOL_SLICE + 1, &kind));
+  DT_TRY(read_below(r->scan, DT_SYMBOL_PARAMETER + 1, &kind));
   s.kind = (dt_symbol_kind_t)kind;
   DT_TRY(read_flag(r->scan, &s.has_hint));
   DT_TRY(dt__scan_i64(r->scan, &s.hint));

@@ -31,7 +31,7 @@ typedef enum dt_sym_op_t {
   DT_SYM_OP_COUNT
 } dt_sym_op_t;
 
-// What a symbol stands for; the letter begins its name in text: s0, n1, u2, i3, d4.
+// What a symbol stands for; the letter begins its name in text: s0, n1, u2, i3, d4, p5, c6.
 typedef enum dt_symbol_kind_t {
   DT_SYMBOL_SIZE,     // s: a dim of an input, >= 0
   DT_SYMBOL_INT,      // n: a stride, storage offset or integer argument, any sign
@@ -39,6 +39,7 @@ typedef enum dt_symbol_kind_t {
   DT_SYMBOL_LOOP,     // i: a loop variable
   DT_SYMBOL_DATA,     // d: an index a kernel loads from a tensor
   DT_SYMBOL_SLICE,    // p: where a slice of a loop begins, or its length; bound slice by slice
+  DT_SYMBOL_PARAMETER, // c: a number in which kernels of one code differ; its hint is its value
 } dt_symbol_kind_t;
 
 // Inclusive bounds; INT64_MIN and INT64_MAX mean unbounded. lo > hi: no value.
@@ -80,7 +81,7 @@ typedef void (*dt_assume_fn_t)(void *user, dt_symenv_t *env, dt_sym_t cond,
                                const dt_origin_t *origin);
 void dt__symenv_on_assume(dt_symenv_t *env, dt_assume_fn_t fn, void *user);
 // After this, questions are answered from facts only; one that would need a guard fails with
-// DT_E_STATE. LOOP, DATA and SLICE symbols may still be made.
+// DT_E_STATE. LOOP, DATA, SLICE and PARAMETER symbols may still be made.
 void dt__symenv_freeze(dt_symenv_t *env);
 bool dt__symenv_is_frozen(const dt_symenv_t *env);
 

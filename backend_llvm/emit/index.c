@@ -14,6 +14,13 @@ static uint64_t expr_key(const dt_body_t *k, uint32_t level, dt_sym_t e) {
   return (uint64_t)KEY_EXPR << 56 | stage << 32 | e.id;
 }
 
+// Kernels take parameters; host programs, which are no kernel's, know what they are.
+static void bind_parameter(dt_body_t *k, uint32_t symbol) {
+  dt_symbol_info_t info = dt__symbol_info(k->m->env, symbol);
+  if (!k->kernel && info.kind == DT_SYMBOL_PARAMETER)
+    dt__bind_uniform(k, symbol, 0, dt__emit_i64(k->m, info.hint));
+}
+
 void dt__index_info(dt_body_t *k, dt_sym_t e, uint32_t *level, bool *varying) {
   uint32_t few[64], *symbols = few;
   uint32_t n = dt__sym_symbols(k->m->env, e, few, 64);
@@ -29,6 +36,8 @@ void dt__index_info(dt_body_t *k, dt_sym_t e, uint32_t *level, bool *varying) {
   }
   for (uint32_t i = 0; i < n; i++) {
     const dt_binding_t *binding = symbols[i] < k->n_bindings ? &k->bindings[symbols[i]] : NULL;
+    if (binding && !binding->bound)
+      bind_parameter(k, symbols[i]);
     if (!binding || !binding->bound) {
       dt_text_t text;
       dt__text_init(&text);
@@ -491,7 +500,7 @@ LLVMValueRef dt__index_scalar(dt_body_t *k, dt_sym_t e) {
 
 // ---- Addresses -----------------------------------------------------------------------------------------
 dt_sym_t dt__access_offset(dt_body_t *k, dt_buffer_id_t buffer, const dt_sym_t *index) {
-  return dt__buffer_offset(&k->m->program, buffer, index);
+  return dt__access_place(&k->m->program, k->kernel, buffer, index);
 }
 
 static LLVMTypeRef element_type(dt_body_t *k, dt_buffer_id_t buffer) {

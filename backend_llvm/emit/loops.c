@@ -47,8 +47,6 @@ static void odometer_step(dt_body_t *k, const odometer_t *o) {
   }
 }
 
-#define MOST_STEPS 32 // of inner loops that are written out
-
 // ---- Stages ------------------------------------------------------------------------------------------
 static void stage_body(dt_body_t *k) {
   dt__reductions_step(k);
@@ -67,6 +65,21 @@ static LLVMValueRef tail_mask(dt_body_t *k, LLVMValueRef left) {
 
 static bool same_literal(LLVMValueRef a, LLVMValueRef b) {
   return a == b && LLVMIsAConstantInt(a) != NULL;
+}
+
+// A number, or what a parameter is multiplied by, that is a multiple of `group`.
+static bool is_whole(dt_body_t *k, dt_sym_t extent, int64_t group) {
+  dt_symenv_t *env = k->m->env;
+  dt_sym_view_t view = dt__sym_view(env, extent);
+  int64_t factor = 0;
+  if (view.op == DT_SYM_CONST)
+    return view.value % group == 0;
+  if (view.op != DT_SYM_MUL || view.n_args != 2 || !k->kernel->by_offset)
+    return false;
+  for (uint32_t i = 0; i < 2; i++)
+    if (dt__sym_is_const(env, view.args[i], &factor))
+      return factor % group == 0;
+  return false;
 }
 
 // Copies that a loop of n iterations can use.
@@ -147,11 +160,11 @@ static bool is_written_out(dt_body_t *k, uint32_t j) {
   if (k->m->device || !k->outer_lanes || k->copies > 1)
     return false;
   for (; j < stage->n_loops; j++) {
-    if (!dt__sym_is_const(k->m->env, stage->extents[j], &extent) || extent > MOST_STEPS)
+    if (!dt__sym_is_const(k->m->env, stage->extents[j], &extent) || extent > DT_WRITTEN_OUT)
       return false;
     all *= extent;
   }
-  return all <= MOST_STEPS;
+  return all <= DT_WRITTEN_OUT;
 }
 
 // The iterations of loop `j` one after another, as code of its level.
@@ -188,7 +201,10 @@ static void stage_loops(dt_body_t *k, uint32_t j) {
     return;
   }
   if (k->acc_vector && !k->outer_lanes && j + 1 == stage->n_loops) {
-    vector_loops(k, level, zero, extent, false, useful_unroll(k, extent), inner_vector_body, NULL);
+    uint32_t unroll = useful_unroll(k, extent);
+    bool whole = !LLVMIsAConstantInt(extent) && k->kernel->by_offset &&
+                 is_whole(k, stage->extents[j], (int64_t)k->lanes * k->team * unroll);
+    vector_loops(k, level, zero, extent, whole, unroll, inner_vector_body, NULL);
     return;
   }
   if (is_written_out(k, j)) {
@@ -303,9 +319,9 @@ void dt__outer_vector(dt_body_t *k, LLVMValueRef at, uint32_t copies, uint32_t f
 static bool blocks_are_whole(dt_body_t *k) {
   if (k->m->device && k->team == 1 && k->schedule->unroll == 1)
     return true; // one vector, or single elements
-  int64_t extent, group = (int64_t)k->schedule->lanes * k->schedule->unroll * k->team;
-  return dt__sym_is_const(k->m->env, k->kernel->extents[k->kernel->n_loops - 1], &extent) &&
-         extent % group == 0 && k->schedule->outer.block % group == 0;
+  int64_t group = (int64_t)k->schedule->lanes * k->schedule->unroll * k->team;
+  return is_whole(k, k->kernel->extents[k->kernel->n_loops - 1], group) &&
+         k->schedule->outer.block % group == 0;
 }
 
 static void outer_lanes_item(dt_body_t *k, LLVMValueRef block_index) {

@@ -99,7 +99,7 @@ dt_status_t dt__matmul_verify(dt_emit_t *m, const dt_kernel_t *kernel,
   int64_t coef;
   dt_sym_t coefficient, rest;
   const dt_inst_t *a = stage0_inst(kernel, t->a);
-  dt_sym_t offset = dt__buffer_offset(&m->program, a->buffer, a->index);
+  dt_sym_t offset = dt__access_place(&m->program, kernel, a->buffer, a->index);
   if (!dt__sym_linear(m->env, offset, stage->vars[0], &coefficient, &rest) ||
       !dt__sym_is_const(m->env, coefficient, &coef) || coef != 1)
     return refuse(kernel, "its left operand is not contiguous over k");

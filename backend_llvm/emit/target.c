@@ -100,7 +100,7 @@ static dt_status_t name_generator(dt_target_t *out) {
 }
 
 dt_status_t dt__llvm_host_target(const char *cpu, uint32_t threads, dt_target_t *out) {
-  *out = (dt_target_t){.device = DT_CPU, .threads = threads};
+  *out = (dt_target_t){.device = DT_CPU, .threads = threads, .parameters = true};
   DT_TRY(name_generator(out));
   if (cpu && *cpu) {
     DT_TRY(named_level(cpu, out));

@@ -197,8 +197,11 @@ dt_status_t dt__interp_init(dt_interp_t *in, const dt_program_t *program, const 
     return DT_NO_MEMORY();
   }
   for (uint32_t k = 0; k < n; k++) {
-    dt_symbol_kind_t kind = dt__symbol_info(program->env, k).kind;
-    if (kind != DT_SYMBOL_LOOP && kind != DT_SYMBOL_DATA && kind != DT_SYMBOL_SLICE)
+    dt_symbol_info_t info = dt__symbol_info(program->env, k);
+    if (info.kind == DT_SYMBOL_PARAMETER)
+      in->values[k] = info.hint;
+    else if (info.kind != DT_SYMBOL_LOOP && info.kind != DT_SYMBOL_DATA &&
+             info.kind != DT_SYMBOL_SLICE)
       in->values[k] = symbols[k];
   }
   return NULL;

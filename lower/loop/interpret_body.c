@@ -36,6 +36,14 @@ static dt_status_t locate(dt_interp_t *in, dt_buffer_id_t id, const dt_sym_t *in
   const dt_buffer_t *info = dt__program_buffer(in->program, id);
   const dt_buffer_layout_t *layout = info->layout;
   int64_t offset = 0;
+  if (in->kernel->by_offset && info->rank) {
+    DT_TRY(dt__interp_eval(in, index[0], what, &in->at));
+    bool strided = info->kind == DT_BUFFER_INPUT; // however the caller has it
+    if (strided || (in->at >= 0 && in->at < buffer->count))
+      return NULL;
+    return DT_FAIL(DT_E_INTERNAL, "%s: %s buffer %u at %lld of %lld elements", in->kernel->name,
+                   what, id.id, (long long)in->at, (long long)buffer->count);
+  }
   for (uint32_t d = 0; d < info->rank; d++) {
     DT_TRY(dt__interp_eval(in, index[d], what, &in->at));
     int64_t before = layout ? layout->before[d] : 0, behind = layout ? layout->behind[d] : 0;

@@ -58,6 +58,13 @@ dt_sym_t dt__buffer_offset(dt_program_t *program, dt_buffer_id_t buffer, const d
   return offset;
 }
 
+dt_sym_t dt__access_place(dt_program_t *program, const dt_kernel_t *kernel, dt_buffer_id_t buffer,
+                          const dt_sym_t *index) {
+  if (kernel->by_offset && dt__program_buffer(program, buffer)->rank)
+    return index[0];
+  return dt__buffer_offset(program, buffer, index);
+}
+
 dt_sym_t dt__buffer_count(dt_program_t *program, dt_buffer_id_t buffer) {
   const dt_buffer_t *b = dt__program_buffer(program, buffer);
   dt_sym_t count = dt__sym_const(program->env, innermost(b));

@@ -267,6 +267,9 @@ dt_sym_t dt__program_least(dt_program_t *program, dt_sym_t e);
 // Element offset of index[…] in `buffer`, as one simplified expression. Different indices, halo
 // included, have different offsets in [0, count) (proofs.layouts).
 dt_sym_t dt__buffer_offset(dt_program_t *program, dt_buffer_id_t buffer, const dt_sym_t *index);
+// The same of an access of `kernel`, which may be by offset.
+dt_sym_t dt__access_place(dt_program_t *program, const dt_kernel_t *kernel, dt_buffer_id_t buffer,
+                          const dt_sym_t *index);
 // Number of elements that its memory has room for, halo and the rest of blocks included.
 dt_sym_t dt__buffer_count(dt_program_t *program, dt_buffer_id_t buffer);
 // The layout has an order at most; it is NULL's. `rank` is its buffer's.

@@ -103,13 +103,15 @@ static dt_status_t parse_symbol(dt_loop_parser_t *p) {
   } kinds[] = {{'s', DT_SYMBOL_SIZE},
                {'n', DT_SYMBOL_INT},
                {'u', DT_SYMBOL_UNBACKED},
-               {'p', DT_SYMBOL_SLICE}};
+               {'p', DT_SYMBOL_SLICE},
+               {'c', DT_SYMBOL_PARAMETER}};
+  const size_t n_kinds = sizeof(kinds) / sizeof(kinds[0]);
   dt__scan_space(p->scan);
   size_t at = 0;
-  while (at < 3 && (p->scan->at == p->scan->end || *p->scan->at != kinds[at].letter))
+  while (at < n_kinds && (p->scan->at == p->scan->end || *p->scan->at != kinds[at].letter))
     at++;
-  if (at == 3)
-    return dt__scan_fail(p->scan, "expected a symbol s, n or u");
+  if (at == n_kinds)
+    return dt__scan_fail(p->scan, "expected a symbol s, n, u, p or c");
   uint32_t number = 0;
   DT_TRY(dt__loop_parse_id(p, kinds[at].letter, &number));
   if (number != dt__symenv_symbol_count(p->env))

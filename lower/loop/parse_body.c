@@ -46,9 +46,13 @@ static dt_status_t parse_element(dt_loop_parser_t *p, dt_buffer_id_t *buffer, dt
   uint32_t n = 0;
   DT_TRY(dt__loop_parse_buffer(p, buffer));
   DT_TRY(dt__loop_parse_exprs(p, index, DT_MAX_RANK, &n));
-  uint32_t rank = dt__program_buffer(p->program, *buffer)->rank;
-  if (n != rank)
+  uint32_t rank = dt__program_buffer(p->program, *buffer)->rank, wanted = rank;
+  if (p->by_offset && rank)
+    wanted = 1;
+  if (n != wanted)
     return dt__scan_fail(p->scan, "%u indices for b%u of rank %u", n, buffer->id, rank);
+  for (; n < rank; n++)
+    index[n] = dt__sym_const(p->env, 0);
   return NULL;
 }
 
@@ -345,6 +349,7 @@ dt_status_t dt__loop_parse_kernel(dt_loop_parser_t *p) {
     DT_TRY(dt__loop_parse_u32(p, &kernel.chain));
   if (dt__scan_accept_word(p->scan, "gate"))
     DT_TRY(dt__loop_parse_buffer(p, &kernel.gate));
+  p->by_offset = kernel.by_offset = dt__scan_accept_word(p->scan, "by_offset");
   DT_TRY(parse_loops(p, "outer", kernel.vars, kernel.extents, &kernel.n_loops));
   DT_TRY(dt__scan_expect(p->scan, "{"));
   while (!dt__scan_accept(p->scan, "}")) {

@@ -11,6 +11,7 @@ typedef struct dt_loop_parser_t {
   dt_scan_t *scan;
   dt_program_t *program;
   bool exact;        // as store.c writes it: symbols and expressions are there already
+  bool by_offset;    // of the kernel that is read
   dt_graph_t *graph; // of exact text: holds the asserts
 } dt_loop_parser_t;
 

@@ -8,6 +8,7 @@
 //            buffer b3 = temp f32[s0, s1] order [1, 0] block 16 of 1 halo [0, 1] [0, 1] fill 0
 //            check 0 "gather: index of ids" op "gather"
 //            kernel "exp_sum" outer i2 < s0 { STAGE … SCHEDULE … }
+//            kernel "exp_sum" by_offset outer …    its loads and stores: b1[OFFSET]
 //            outputs b2, …
 //            readback b3 binds u4 "nonzero" op "item"                  in the order of binding
 //            once COUNT, offset b2 = EXPR, block EXPR, kept EXPR   the plan, where it is made
@@ -138,10 +139,17 @@ static void print_operands(dt_loop_printer_t *printer, const dt_inst_t *inst) {
     dt__text_printf(printer->out, "%s v%u", k ? "," : "", inst->args[k]);
 }
 
+// An index, or the offset that stands in its place.
+static void print_element(dt_loop_printer_t *printer, dt_buffer_id_t buffer,
+                          const dt_sym_t *index) {
+  uint32_t rank = dt__program_buffer(printer->program, buffer)->rank;
+  printer->buffer_name(printer, buffer);
+  dt__print_exprs(printer, index, printer->kernel->by_offset && rank ? 1 : rank);
+}
+
 static void print_load(dt_loop_printer_t *printer, const dt_inst_t *inst) {
   dt__text_printf(printer->out, "load %s ", dt_dtype_name(inst->dtype));
-  printer->buffer_name(printer, inst->buffer);
-  dt__print_exprs(printer, inst->index, dt__program_buffer(printer->program, inst->buffer)->rank);
+  print_element(printer, inst->buffer, inst->index);
   if (inst->mask != DT_NO_INST)
     dt__text_printf(printer->out, " mask v%u", inst->mask);
   if (inst->args[0] != DT_NO_INST)
@@ -236,9 +244,7 @@ static void print_stage(dt_loop_printer_t *printer, const dt_stage_t *stage) {
   for (uint32_t k = 0; k < stage->stores.len; k++) {
     const dt_store_t *store = &stage->stores.items[k];
     dt__text_put(out, store->revises ? "    revise " : store->whole ? "    fill " : "    store ");
-    printer->buffer_name(printer, store->buffer);
-    dt__print_exprs(printer, store->index,
-                    dt__program_buffer(printer->program, store->buffer)->rank);
+    print_element(printer, store->buffer, store->index);
     dt__text_printf(out, " = v%u", store->value);
     if (store->mask != DT_NO_INST)
       dt__text_printf(out, " mask v%u", store->mask);
@@ -275,9 +281,11 @@ static void print_team_matmul(dt_text_t *out, const dt_team_matmul_t *m) {
 
 static void print_schedule(dt_loop_printer_t *printer, const dt_schedule_t *schedule) {
   dt_text_t *out = printer->out;
-  dt__text_printf(out, "  schedule %s lanes %u unroll %u block %lld grain %lld",
+  dt__text_printf(out, "  schedule %s lanes %u unroll %u block %lld",
                   dt__schedule_kind_name(schedule->kind), schedule->lanes, schedule->unroll,
-                  (long long)block_of(schedule), (long long)schedule->grain);
+                  (long long)block_of(schedule));
+  if (!printer->code)
+    dt__text_printf(out, " grain %lld", (long long)schedule->grain);
   if (schedule->team)
     dt__text_printf(out, " team %u%s", schedule->team,
                     dt__schedule_is_resident(schedule) ? " resident" : "");
@@ -297,6 +305,9 @@ static void print_schedule(dt_loop_printer_t *printer, const dt_schedule_t *sche
 }
 
 void dt__print_kernel_body(dt_loop_printer_t *printer, const dt_kernel_t *kernel) {
+  printer->kernel = kernel;
+  if (kernel->by_offset)
+    dt__text_put(printer->out, " by_offset");
   print_loops(printer, " outer ", kernel->n_loops, kernel->vars, kernel->extents);
   dt__text_put(printer->out, " {\n");
   for (uint32_t k = 0; k < kernel->stages.len; k++)

@@ -94,6 +94,10 @@ static void print_buffers(dt_loop_printer_t *printer, const canonical_t *c, role
     const dt_buffer_t *buffer = dt__program_buffer(printer->program, id);
     put_buffer_name(printer, id);
     dt__text_printf(printer->out, " %s", dt_dtype_name(buffer->dtype));
+    if (role == ROLE_PARAMETER && printer->kernel->by_offset) { // by its address alone
+      dt__text_put(printer->out, "\n");
+      continue;
+    }
     dt__print_exprs(printer, buffer->sizes, buffer->rank);
     dt__text_put(printer->out, " ");
     if (role != ROLE_SLAB)
@@ -194,7 +198,8 @@ static dt_status_t print_all(canonical_t *c, dt_text_t *out) {
                                .rename = &c->rename,
                                .out = out,
                                .buffer_name = put_buffer_name,
-                               .user = c};
+                               .user = c,
+                               .code = true};
   for (uint32_t k = 0; k < c->n_kernels; k++) {
     dt__text_put(out, "kernel");
     dt__print_kernel_body(&printer, &c->kernels[k]);

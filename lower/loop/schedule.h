@@ -96,6 +96,9 @@ typedef struct dt_schedule_t {
   };
 } dt_schedule_t;
 
+// Iterations of inner loops that code writes out, where lanes are on an outer loop.
+#define DT_WRITTEN_OUT 32
+
 static inline bool dt__schedule_is_product(const dt_schedule_t *schedule) {
   return schedule->kind == DT_SCHEDULE_MATMUL || schedule->kind == DT_SCHEDULE_TEAM_MATMUL;
 }

@@ -79,7 +79,8 @@ static dt_status_t verify_access(const dt_loop_verifier_t *v, dt_buffer_id_t id,
     return dt__loop_verify_fail(v, "%s: buffer %u without an index", what, id.id);
   for (uint32_t d = 0; d < buffer->rank; d++)
     DT_TRY(dt__loop_verify_expr(v, index[d], what));
-  for (uint32_t d = 0; buffer->layout && is_run(v) && d < buffer->rank; d++)
+  for (uint32_t d = 0; buffer->layout && !v->kernel->by_offset && is_run(v) && d < buffer->rank;
+       d++)
     if (is_outside(v, buffer, d, index[d]))
       return dt__loop_verify_fail(v, "%s: buffer %u, dim %u, outside of its halo", what, id.id, d);
   return NULL;

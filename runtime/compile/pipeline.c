@@ -72,6 +72,7 @@ typedef struct stage_t {
   STAGE("schedule", "loops", STAGE_LOOP, NEEDED, NULL, dt__fuse_schedule)                          \
   STAGE("foreach", "loops", STAGE_LOOP, OPTIONAL, NULL, dt__fuse_foreach)                          \
   STAGE("plan", "loops", STAGE_PLAN, NEEDED, NULL, dt__fuse_plan)                                  \
+  STAGE("parameters", "loops", STAGE_PLAN, OPTIONAL, NULL, dt__fuse_parameters)                    \
   USER("fused", DT_POINT_FUSED)
 
 static const stage_t stages[] = {
@@ -286,7 +287,7 @@ static bool is_always_verified(const stage_t *stage) {
   const stage_t *next = stage + 1;
   while (next->kind == STAGE_USER)
     next++;
-  return next->kind == STAGE_LOWER || stage->kind == STAGE_PLAN;
+  return next->kind == STAGE_LOWER || (stage->kind == STAGE_PLAN && next->kind != STAGE_PLAN);
 }
 
 // What a stage made must hold every invariant. The input's faults are its author's, all others
