@@ -50,6 +50,7 @@ typedef struct member_t {
   uint64_t shapes;         // of its buffers
   uint32_t next;           // 1 + the next member of its group; 0: none
   bool first;              // of its group
+  bool one_block;          // the last outer loop is one block at most
 } member_t;
 
 // A symbol of a kernel, and what it is rewritten to.
@@ -277,6 +278,8 @@ static dt_sym_t visit_outer_extent(walk_t *w, uint32_t v) {
   if (!dt__sym_is_const(w->env, kernel->extents[v], &value) || value < 2)
     return visit_fixed(w, kernel->extents[v]);
   bool lanes = w->schedule->kind == DT_SCHEDULE_OUTER_LANES && v + 1 == kernel->n_loops;
+  if (lanes && !w->values)
+    w->member->one_block = value <= w->schedule->outer.block;
   if (lanes && value % group == 0 && w->schedule->outer.block % group == 0)
     return visit_whole(w, value, group);
   return visit_open(w, ITEM_OPEN, value);
@@ -448,8 +451,11 @@ static void visit_schedule(walk_t *w) {
   put(w, (int64_t)s->kind);
   put(w, s->lanes);
   put(w, s->unroll);
-  if (s->kind == DT_SCHEDULE_OUTER_LANES)
-    put(w, s->outer.block);
+  if (s->kind == DT_SCHEDULE_OUTER_LANES) {
+    put(w, s->outer.block == group_of(s)); // or any: join_blocks
+    if (!w->values)
+      w->member->shapes = dt__hash_mix((uint64_t)s->outer.block, 0);
+  }
   if (s->kind != DT_SCHEDULE_MATMUL)
     return;
   const uint32_t fields[] = {m->a, m->b, m->tile_rows, m->tile_cols, m->width, m->rows};
@@ -618,11 +624,29 @@ static bool is_one_code(const group_t *group) {
   return true;
 }
 
+static dt_schedule_t *schedule_of(const member_t *m) { return &m->kernel->schedules.items[0]; }
+
+// Blocks of maps come in one size for all: the largest. A loop that is one block stays one.
+static bool join_blocks(const group_t *group) {
+  const member_t *m;
+  int64_t most = 0;
+  if (schedule_of(&group->members[group->first])->kind != DT_SCHEDULE_OUTER_LANES)
+    return true;
+  EACH_MEMBER(group, m)
+  most = schedule_of(m)->outer.block > most ? schedule_of(m)->outer.block : most;
+  EACH_MEMBER(group, m)
+  if (!m->one_block && schedule_of(m)->outer.block != most)
+    return false;
+  EACH_MEMBER(group, m)
+  schedule_of(m)->outer.block = most;
+  return true;
+}
+
 static dt_status_t share(group_t *group) {
   dt_arena_t *arena = group->program->arena;
   member_t *m;
   uint32_t at = 0;
-  if (group->n < 2 || is_one_code(group))
+  if (group->n < 2 || is_one_code(group) || !join_blocks(group))
     return NULL;
   const dt_sym_t **made = DT_ARENA_ARRAY(arena, const dt_sym_t *, group->n);
   if (!made || !find_slots(group))

@@ -19,6 +19,8 @@
   "loop-mssa(licm),gvn,instcombine<no-verify-fixpoint>,simplifycfg,dce)"
 #define HOST_PASSES "function(sroa,early-cse,instsimplify)"
 
+#define MANY_LAUNCHES 64 // `scripts/bench start` shows what it spares (docs/performance.md)
+
 const dt_llvm_level_t *dt__llvm_level(const dt_compile_options_t *options) {
   static const dt_llvm_level_t usual = {NULL, LLVMCodeGenLevelDefault};
   static const dt_llvm_level_t quick = {NULL, LLVMCodeGenLevelNone};
@@ -188,6 +190,14 @@ static dt_status_t compile(dt_emit_t *m, const dt_unit_map_t *map, uint32_t unit
   return dt__emit_finish(m, passes, host, options, unit, out_object, out_bytes);
 }
 
+// A host program of many launches is straight code, run once a call and small beside its kernels.
+static dt_compile_options_t options_of(const dt_program_t *program, const dt_unit_map_t *map,
+                                       uint32_t unit, const dt_compile_options_t *options) {
+  dt_compile_options_t own = options ? *options : (dt_compile_options_t){0};
+  own.quick |= unit + 1 == map->n_units && program->kernels.len > MANY_LAUNCHES;
+  return own;
+}
+
 dt_status_t dt__llvm_compile_unit(const dt_program_t *program, const dt_unit_map_t *map,
                                   uint32_t unit, const dt_target_t *target,
                                   const dt_compile_options_t *options, void **out_object,
@@ -199,8 +209,9 @@ dt_status_t dt__llvm_compile_unit(const dt_program_t *program, const dt_unit_map
   char name[32];
   snprintf(name, sizeof(name), "ductile.%u", unit);
   dt_emit_t m;
-  DT_TRY(dt__emit_init(&m, program, target, options, name));
-  dt_status_t status = first_cause(&m, compile(&m, map, unit, options, out_object, out_bytes));
+  dt_compile_options_t own = options_of(program, map, unit, options);
+  DT_TRY(dt__emit_init(&m, program, target, &own, name));
+  dt_status_t status = first_cause(&m, compile(&m, map, unit, &own, out_object, out_bytes));
   dt__emit_fini(&m);
   return status;
 }

@@ -87,7 +87,8 @@ static void launch(dt_host_t *h, choice_t choice) {
   LLVMTypeRef type = LLVMFunctionType(m->t_void, params, 5, 0);
   LLVMValueRef fn = dt__host_load_field(h, m->t_ptr, offsetof(dt_frame_t, launch));
   LLVMValueRef args[5] = {h->frame, choice.fn, h->words, choice.count, choice.grain};
-  if (m->target->queued) {
+  LLVMValueRef known = LLVMIsAConstantInt(choice.count);
+  if (m->target->queued || (known && LLVMConstIntGetSExtValue(known) > 0)) {
     LLVMBuildCall2(m->b, type, fn, args, 5, "");
     return;
   }
