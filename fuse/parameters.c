@@ -5,9 +5,9 @@
 //
 // Loads and stores are by offset from here on: what a buffer's sizes and strides make of an index
 // is all that code knows of them. A kernel is read as a list of items, its key, in which a number
-// that may become a parameter is left open. Kernels with one key are a group. Of the open numbers of
-// a group those stay literals that are the same in all of it, and those that go together in all of
-// it are one parameter. Its range is that of the group.
+// that may become a parameter is left open. Kernels with one key are a group. Of its open numbers
+// those stay literals that are the same in all of it, and those that go together in all of it are
+// one parameter. Its range is that of the group.
 //
 // What stays in the key decides how code is made, or makes it quick:
 //   - the schedule: lanes, unrolled vectors, blocks, tiles;
@@ -16,8 +16,8 @@
 //     (reductions would be split otherwise); those around a division, which is done by a
 //     reciprocal where there are enough of them;
 //   - divisors, and all inside of a division, a minimum, a choice;
-//   - whether the extent under lanes is a whole number of iterations: it is then a parameter times
-//     that; 0 and 1.
+//   - whether a short extent under lanes is a whole number of iterations: it is then a parameter
+//     times that; 0 and 1.
 #include "fuse/fuse.h"
 #include "lower/loop/kernel.h"
 #include "runtime/base/dtype.h"
@@ -214,8 +214,7 @@ static dt_sym_t visit_term(walk_t *w, dt_sym_t e) {
 typedef dt_sym_t (*visit_fn_t)(walk_t *w, dt_sym_t e);
 typedef dt_sym_t (*join_fn_t)(dt_symenv_t *env, dt_sym_t a, dt_sym_t b);
 
-static dt_sym_t visit_each(walk_t *w, const dt_sym_view_t *view, visit_fn_t visit,
-                           join_fn_t join) {
+static dt_sym_t visit_each(walk_t *w, const dt_sym_view_t *view, visit_fn_t visit, join_fn_t join) {
   const dt_sym_t *args = arguments(w, view);
   put(w, ITEM_OP);
   put(w, (int64_t)view->op);
@@ -259,6 +258,13 @@ static dt_sym_t visit_value(walk_t *w, dt_sym_t e) {
   }
 }
 
+// Behind so many elements a rest costs nothing.
+#define LONG_LOOP 1024
+
+static bool is_short_whole(int64_t value, int64_t group) {
+  return value % group == 0 && value < LONG_LOOP;
+}
+
 // ---- Loops ----------------------------------------------------------------------------------------
 static bool is_matmul(const walk_t *w) { return w->schedule->kind == DT_SCHEDULE_MATMUL; }
 
@@ -280,7 +286,7 @@ static dt_sym_t visit_outer_extent(walk_t *w, uint32_t v) {
   bool lanes = w->schedule->kind == DT_SCHEDULE_OUTER_LANES && v + 1 == kernel->n_loops;
   if (lanes && !w->values)
     w->member->one_block = value <= w->schedule->outer.block;
-  if (lanes && value % group == 0 && w->schedule->outer.block % group == 0)
+  if (lanes && is_short_whole(value, group) && w->schedule->outer.block % group == 0)
     return visit_whole(w, value, group);
   return visit_open(w, ITEM_OPEN, value);
 }
@@ -295,8 +301,8 @@ static dt_sym_t visit_inner_extent(walk_t *w, uint32_t s, uint32_t v) {
   bool lanes = w->schedule->kind == DT_SCHEDULE_INNER_LANES && v + 1 == stage->n_loops;
   if (value <= DT_WRITTEN_OUT || divides(stage) || (lanes && value < group))
     return visit_fixed(w, stage->extents[v]);
-  return lanes && value % group == 0 ? visit_whole(w, value, group)
-                                     : visit_open(w, ITEM_OPEN, value);
+  return lanes && is_short_whole(value, group) ? visit_whole(w, value, group)
+                                               : visit_open(w, ITEM_OPEN, value);
 }
 
 // Rewriting makes loops anew, in their order.
@@ -546,7 +552,7 @@ typedef struct group_t {
 } group_t;
 
 #define EACH_MEMBER(group, m)                                                                      \
-  for (uint32_t at_ = (group)->first + 1; at_ && ((m) = &(group)->members[at_ - 1]);              \
+  for (uint32_t at_ = (group)->first + 1; at_ && ((m) = &(group)->members[at_ - 1]);               \
        at_ = (group)->members[at_ - 1].next)
 
 static bool goes_with(const group_t *group, uint32_t a, uint32_t b) {

@@ -33,12 +33,12 @@ typedef enum dt_sym_op_t {
 
 // What a symbol stands for; the letter begins its name in text: s0, n1, u2, i3, d4, p5, c6.
 typedef enum dt_symbol_kind_t {
-  DT_SYMBOL_SIZE,     // s: a dim of an input, >= 0
-  DT_SYMBOL_INT,      // n: a stride, storage offset or integer argument, any sign
-  DT_SYMBOL_UNBACKED, // u: bound by data at run time
-  DT_SYMBOL_LOOP,     // i: a loop variable
-  DT_SYMBOL_DATA,     // d: an index a kernel loads from a tensor
-  DT_SYMBOL_SLICE,    // p: where a slice of a loop begins, or its length; bound slice by slice
+  DT_SYMBOL_SIZE,      // s: a dim of an input, >= 0
+  DT_SYMBOL_INT,       // n: a stride, storage offset or integer argument, any sign
+  DT_SYMBOL_UNBACKED,  // u: bound by data at run time
+  DT_SYMBOL_LOOP,      // i: a loop variable
+  DT_SYMBOL_DATA,      // d: an index a kernel loads from a tensor
+  DT_SYMBOL_SLICE,     // p: where a slice of a loop begins, or its length; bound slice by slice
   DT_SYMBOL_PARAMETER, // c: a number in which kernels of one code differ; its hint is its value
 } dt_symbol_kind_t;
 

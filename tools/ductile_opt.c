@@ -152,7 +152,8 @@ static dt_target_t described_target(void) {
                        .l1_bytes = 32 << 10,
                        .l2_bytes = 1 << 20,
                        .matmul_rows = {6, 6},
-                       .matmul_width = {16, 8}};
+                       .matmul_width = {16, 8},
+                       .parameters = true};
 }
 
 typedef struct result_t {

@@ -181,6 +181,9 @@ typedef struct dt_kernel_t {
   uint32_t n_loops;
   dt_sym_t vars[DT_MAX_LOOPS];
   dt_sym_t extents[DT_MAX_LOOPS];
+  // Indices are places in memory: the first is the element's offset, all behind it are 0. Of its
+  // buffers the kernel knows nothing else, but for the sizes of LOCAL ones (set by fuse).
+  bool by_offset;
   DT_VEC(dt_stage_t) stages;
   uint32_t n_rows; // row values
   // 1 + which call of a user's op it is (dt_program_t.externals), or 0. Its one loop goes over the
@@ -190,9 +193,6 @@ typedef struct dt_kernel_t {
   uint32_t slices;     // 1 + which of the program's slices it runs in; 0: none
   uint32_t chain;      // 0: none
   dt_buffer_id_t gate; // rank 0, I64; where it holds 0 nothing is run. Or none
-  // Indices are places in memory: the first is the element's offset, all behind it are 0. Of its
-  // buffers the kernel knows nothing else, but for the sizes of LOCAL ones (set by fuse).
-  bool by_offset;
   uint32_t section;    // which of the program's sections it belongs to
   uint32_t region;     // 1 + the innermost region that it lies in, or 0; set by settling regions
   uint32_t begins; // 1 + the outermost region with kernels whose first it is, or 0; set likewise

@@ -56,7 +56,7 @@ typedef struct dt_loop_printer_t {
   // Writes how a buffer is called here.
   void (*buffer_name)(struct dt_loop_printer_t *printer, dt_buffer_id_t buffer);
   void *user;
-  bool code; // what code depends on: how many items a thread takes is the host's
+  bool code;                 // what code depends on: how many items a thread takes is the host's
   const dt_kernel_t *kernel; // being printed
 } dt_loop_printer_t;
 

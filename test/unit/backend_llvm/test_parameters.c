@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define KERNELS 2
+#define ROW_VECTORS 8 // of an iteration, so many that fewer are no short row
 
 static dt_schedule_t outer(const rig_t *r, uint32_t unroll, int64_t block) {
   return (dt_schedule_t){.kind = DT_SCHEDULE_OUTER_LANES,
@@ -83,7 +84,7 @@ static void build_rows(rig_t *r, uint32_t at, numbers_t n, bool mean) {
   rig_stage(r);
   rig_store(r, z, &i, rig_row(r, row, DT_F32));
   rig_stage_end(r);
-  rig_schedule(r, inner(r, 2));
+  rig_schedule(r, inner(r, ROW_VECTORS));
   rig_kernel_end(r);
 }
 
@@ -182,8 +183,7 @@ static void build_local(rig_t *r, uint32_t at, numbers_t n) {
   rig_stage(r);
   there[0] = rig_inner(r, width[0]);
   uint32_t b = rig_load(r, local, there);
-  uint32_t row =
-      rig_fold(r, DT_REDUCE_SUM, rig_op(r, DT_SCALAR_mul, b, b, DT_NO_INST), DT_NO_INST);
+  uint32_t row = rig_fold(r, DT_REDUCE_SUM, rig_op(r, DT_SCALAR_mul, b, b, DT_NO_INST), DT_NO_INST);
   rig_stage_end(r);
   rig_stage(r);
   rig_store(r, z, &i, rig_row(r, row, DT_F32));
@@ -282,7 +282,7 @@ static void test_maps(void **state) {
 // Sums are taken apart by how many vectors an iteration has: with fewer there is another order.
 static void test_sums(void **state) {
   (void)state;
-  int64_t group = 2 * lanes();
+  int64_t group = ROW_VECTORS * lanes();
   int64_t few = group > DT_WRITTEN_OUT ? group : DT_WRITTEN_OUT;
   check(&sums_case, (numbers_t){4, few + 3, 0}, (numbers_t){7, 3 * few + 1, 0}, 1);
   check(&sums_case, (numbers_t){4, 2 * few, 0}, (numbers_t){4, 3 * few, 0}, 1);
@@ -301,7 +301,7 @@ static void test_quotients(void **state) {
 static void test_windows(void **state) {
   (void)state;
   check(&window_case, (numbers_t){5, 41, 3}, (numbers_t){9, 41, 3}, 1);
-  check(&window_case, (numbers_t){5, 41, 3}, (numbers_t){5, 51, 3}, 2); // steps of what is written out
+  check(&window_case, (numbers_t){5, 41, 3}, (numbers_t){5, 51, 3}, 2); // steps of window rows
   check(&window_case, (numbers_t){5, 41, 3}, (numbers_t){5, 41, 4}, 2);
   check(&window_case, (numbers_t){5, 41, 33}, (numbers_t){6, 51, 47}, 1);
   check(&window_case, (numbers_t){5, 41, 32}, (numbers_t){5, 41, 33}, 2);

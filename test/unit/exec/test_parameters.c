@@ -45,7 +45,8 @@ static int64_t draw_size(rng_t *rng) {
 }
 
 static parts_t draw(rng_t *rng) {
-  parts_t parts = {.n = 2 + rng_below(rng, MOST_PARTS - 1), .n_steps = 1 + rng_below(rng, MOST_STEPS)};
+  parts_t parts = {.n = 2 + rng_below(rng, MOST_PARTS - 1),
+                   .n_steps = 1 + rng_below(rng, MOST_STEPS)};
   for (uint32_t k = 0; k < parts.n_steps; k++)
     parts.steps[k] = (step_t)below(rng, STEPS);
   for (uint32_t k = 0; k < parts.n; k++)
@@ -119,8 +120,8 @@ static dt_value_t step(dt_trace_t *t, dt_value_t x, step_t what) {
   case STEP_PART:
     return part(t, x);
   default:
-    return dt_div(t, x, dt_add(t, dt_sum(t, dt_abs(t, x), 1, last_axis, true),
-                               dt_scalar(t, DT_F32, 1)));
+    return dt_div(t, x,
+                  dt_add(t, dt_sum(t, dt_abs(t, x), 1, last_axis, true), dt_scalar(t, DT_F32, 1)));
   }
 }
 
@@ -157,7 +158,8 @@ static void answer(const parts_t *parts, bool strict, dt_tensor_t *const *in, dt
   fixture_end(&place);
 }
 
-static void expect_same(const dt_tensor_t *a, const dt_tensor_t *b, uint32_t which, uint32_t part_) {
+static void expect_same(const dt_tensor_t *a, const dt_tensor_t *b, uint32_t which,
+                        uint32_t part_) {
   size_t bytes = (size_t)dt_tensor_count(a) * sizeof(float);
   assert_int_equal(dt_tensor_count(a), dt_tensor_count(b));
   const char *x = dt_tensor_data(a), *y = dt_tensor_data(b);
