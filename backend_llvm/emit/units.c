@@ -19,7 +19,9 @@
 #define UNIT_COST 600   // below this a unit of its own costs more than it saves
 #define ENTRY_COST 1200 // above this an entry of several codes keeps the others waiting for it
 
-#define PHILOX_INSTS 90 // ten rounds, written out
+#define PHILOX_INSTS 90  // ten rounds, written out
+#define PRODUCT_COST 800 // a product's micro-kernels; products of a unit share them
+#define PRODUCT_WORK 3000
 
 // What the schedules of an entry have in common: threads of a block, and how many registers a
 // thread may have.
@@ -35,6 +37,7 @@ typedef struct code_t {
   size_t kernel_len;
   uint64_t kernel_hash;
   uint64_t cost, work;
+  bool product; // with micro-kernels
   class_t class;
   dt_code_origin_t origin;
   uint32_t before;        // the last code before it that has this kernel_hash; DT_NO_CODE: none
@@ -89,7 +92,7 @@ static uint64_t code_cost(const dt_kernel_t *kernel, const dt_schedule_t *schedu
     for (uint32_t j = 0; j < stage->insts.len; j++)
       cost += inst_cost(&stage->insts.items[j]) * (schedule->unroll + 1);
   }
-  return dt__schedule_is_product(schedule) ? cost + 800 : cost;
+  return dt__schedule_is_product(schedule) ? cost + PRODUCT_COST : cost;
 }
 
 // ---- Work ----------------------------------------------------------------------------------------
@@ -124,7 +127,7 @@ static uint64_t code_work(const dt_kernel_t *kernel, const dt_schedule_t *schedu
       body += inst_work(&stage->insts.items[j]);
     work += 40 * (uint64_t)stage->n_loops + body * (schedule->unroll + 1);
   }
-  return dt__schedule_is_product(schedule) ? work + 3000 : work;
+  return dt__schedule_is_product(schedule) ? work + PRODUCT_WORK : work;
 }
 
 // ---- Entries --------------------------------------------------------------------------------------
@@ -246,6 +249,7 @@ static dt_status_t find_code(dt_program_t *program, const dt_target_t *target,
     print_key(kernel, schedule, &text);
     own.cost += code_cost(kernel, schedule);
     own.work += code_work(kernel, schedule);
+    own.product = schedule->kind == DT_SCHEDULE_MATMUL;
     own.class = class_of(kernel, schedule, target, own.class.wide);
     status = dt__text_status(&text);
   }
@@ -307,6 +311,33 @@ static uint32_t unit_count(const codes_t *codes, uint32_t entries, uint32_t most
   return units > entries ? entries : (uint32_t)units;
 }
 
+// Products go together, up to `most`, so that their micro-kernels are compiled once. leader[i]: the
+// first of those that go with code i, which has the cost of all of them.
+static void join_products(const codes_t *codes, uint64_t shared, uint64_t most, uint64_t *cost,
+                          uint32_t *leader) {
+  uint32_t head = DT_NO_CODE;
+  for (uint32_t i = 0; i < codes->n; i++) {
+    leader[i] = i;
+    if (!codes->items[i].product)
+      continue;
+    uint64_t own = cost[i] - shared;
+    if (head == DT_NO_CODE || cost[head] + own > most) {
+      head = i;
+      continue;
+    }
+    leader[i] = head;
+    cost[head] += own;
+    cost[i] = 0;
+  }
+}
+
+static uint64_t total(const uint64_t *items, uint32_t n) {
+  uint64_t sum = 0;
+  for (uint32_t i = 0; i < n; i++)
+    sum += items[i];
+  return sum;
+}
+
 static dt_status_t assign_units(dt_program_t *program, const codes_t *codes, uint32_t max_units,
                                 uint64_t unit_work, dt_unit_map_t *map) {
   uint32_t n = map->n_codes = codes->n, n_entries = 0;
@@ -326,7 +357,8 @@ static dt_status_t assign_units(dt_program_t *program, const codes_t *codes, uin
   bool by_work = false;
   uint32_t units = unit_count(codes, n_entries, max_units - 1, unit_work, &by_work);
   uint64_t *load = DT_ARENA_ARRAY(arena, uint64_t, n + 1);
-  if (!load)
+  uint32_t *leader = DT_ARENA_ARRAY(arena, uint32_t, n + 1);
+  if (!load || !leader)
     return DT_NO_MEMORY();
   for (uint32_t i = 0; i < n; i++) {
     const code_t *code = &codes->items[i];
@@ -337,14 +369,17 @@ static dt_status_t assign_units(dt_program_t *program, const codes_t *codes, uin
     cost[code->entry] += by_work ? code->work : code->cost;
   }
   n_entries = 0;
+  join_products(codes, by_work ? PRODUCT_WORK : PRODUCT_COST, total(cost, n) / (units + !units),
+                cost, leader);
   for (uint32_t i = 0; i < n; i++)
-    if (codes->items[i].entry == i)
+    if (codes->items[i].entry == i && leader[i] == i)
       entries[n_entries++] = (entry_t){cost[i], i};
+  units = units < n_entries ? units : n_entries;
   units =
       spread(entries, n_entries, load, units, by_work ? unit_work : UINT64_MAX, map->unit_of_code);
   map->n_units = units + 1;
   for (uint32_t i = 0; i < n; i++)
-    map->unit_of_code[i] = map->unit_of_code[codes->items[i].entry];
+    map->unit_of_code[i] = map->unit_of_code[leader[codes->items[i].entry]];
   return NULL;
 }
 

@@ -391,11 +391,12 @@ dt_status_t dt__compile(dt_compiler_t *compiler, const dt_compile_request_t *req
            compiled->segments_reason);
   if (!status)
     DT_LOG(DT_LOG_COMPILE, 1,
-           "%s.%u: %u kernels a call, %u segments, %u units, %llu bytes of code, %lld computed "
+           "%s.%u: %u kernels a call, %u codes, %u segments, %u units, %llu bytes of code, %lld "
+           "computed "
            "once, %.1f ms",
-           name, variant, compiled->n_launches, compiled->n_segments, compiled->n_units,
-           (unsigned long long)compiled->code_bytes, (long long)compiled->once_bytes,
-           (double)(dt__now_ns() - begin) * 1e-6);
+           name, variant, compiled->n_launches, compiled->n_kernels, compiled->n_segments,
+           compiled->n_units, (unsigned long long)compiled->code_bytes,
+           (long long)compiled->once_bytes, (double)(dt__now_ns() - begin) * 1e-6);
   dt__symenv_destroy(compile.env);
   dt__arena_fini(&compile.arena);
   if (status) {
