@@ -4,6 +4,7 @@
 // constants are.
 //   bench_matmul [M N K [tile_rows tile_cols [rows]]]
 #include "backend_llvm/emit/compile.h"
+#include "backend_llvm/host/target.h"
 #include "backend_llvm/load/native.h"
 #include "runtime/base/status.h"
 
@@ -258,7 +259,7 @@ static void measure(product_t *p, int64_t m, int64_t n, int64_t k, double compil
 
 int main(int argc, char **argv) {
   product_t p = {0};
-  die(dt__llvm_host_target("", 1, &p.target));
+  die(dt__host_target("", 1, &p.target));
   if (p.target.vector_bytes < 32) {
     printf("{\"bench\":\"matmul\",\"skipped\":\"no AVX2\"}\n");
     return 0;

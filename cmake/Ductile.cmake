@@ -52,13 +52,19 @@ function(dt_add_folders)
   endforeach()
 endfunction()
 
-# dt_add_part(NAME SOURCES … [PARTS …] [LIBS …]): static library dt_NAME, a layer of libductile.
+# dt_add_part(NAME SOURCES … [PARTS …] [LIBS …] [APART]): static library dt_NAME, a layer of libductile;
+# APART: of libductile-jit, which has functions of the other, but none of its data.
 function(dt_add_part name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;PARTS;LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "APART" "" "SOURCES;PARTS;LIBS" ${ARGN})
   add_library(dt_${name} STATIC ${ARG_SOURCES})
   list(TRANSFORM ARG_PARTS PREPEND dt_)
   target_link_libraries(dt_${name} PUBLIC dt_flags ${ARG_PARTS} ${ARG_LIBS} Threads::Threads m)
-  set_property(GLOBAL APPEND PROPERTY DUCTILE_PARTS dt_${name})
+  if(ARG_APART)
+    target_compile_definitions(dt_${name} PRIVATE DT_APART=1)
+    set_property(GLOBAL APPEND PROPERTY DUCTILE_JIT_PARTS dt_${name})
+  else()
+    set_property(GLOBAL APPEND PROPERTY DUCTILE_PARTS dt_${name})
+  endif()
 endfunction()
 
 # dt_link_parts(TARGET PARTS …): what a program that uses internal names links. The part test_support

@@ -7,6 +7,7 @@
 
 #ifdef DT_HAVE_LLVM
 #include "backend_llvm/emit/compile.h"
+#include "backend_llvm/host/target.h"
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 #include "tools/opt_file.h"
@@ -24,7 +25,7 @@
 static dt_status_t compile_units(dt_program_t *program, uint32_t *out_n_units) {
   *out_n_units = 0;
   dt_target_t target;
-  DT_TRY(dt__llvm_host_target("x86-64-v3", 4, &target));
+  DT_TRY(dt__host_target("x86-64-v3", 4, &target));
   dt_unit_map_t map;
   DT_TRY(dt__llvm_split(program, &target, 2, DT_UNIT_WORK_ANY, &map));
   *out_n_units = map.n_units;

@@ -126,11 +126,9 @@ static dt_status_t reload(void *device, dt_artifact_t *artifact, dt_compiled_t *
 }
 
 const dt_codegen_t dt__cuda_codegen = {
-#ifdef DT_HAVE_LLVM
     .target = dt__cuda_codegen_target,
     .emit = dt__cuda_codegen_emit,
     .load = dt__cuda_codegen_load,
-#endif
     .unit_work = UINT64_MAX, // each unit is a module, and loading one holds up what runs there
     .reload = reload,
     .unload = unload,

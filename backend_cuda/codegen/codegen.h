@@ -7,10 +7,9 @@
 #include "ductile/device.h"
 #include "runtime/compile/codegen.h"
 
-// In a build without LLVM it loads what there is, and makes nothing.
 extern const dt_codegen_t dt__cuda_codegen;
 
-// emit.c, with LLVM alone.
+// emit.c: by the code generator.
 dt_status_t dt__cuda_codegen_target(const void *device, const dt_target_t *host,
                                     dt_target_t *out) DT_MUST_USE;
 dt_status_t dt__cuda_codegen_emit(const dt_program_t *program, const dt_unit_map_t *map,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What of CUDA's code generation needs LLVM: see codegen.h.
+// What of CUDA's code generation needs the code generator: see codegen.h.
 #include "backend_cuda/codegen/codegen.h"
 
-#include "backend_cuda/emit/emit.h"
+#include "backend_cuda/emit/target.h"
+#include "backend_llvm/jit/jit.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
 #include "runtime/base/thread.h"
@@ -24,7 +25,8 @@ dt_status_t dt__cuda_codegen_emit(const dt_program_t *program, const dt_unit_map
                                   const dt_compile_options_t *options, void **out,
                                   size_t *out_bytes) {
   char *text = NULL;
-  DT_TRY(dt__cuda_compile_unit(program, map, unit, target, options, &text, out_bytes));
+  DT_TRY(dt__jit()->devices[DT_CUDA]->compile_unit(program, map, unit, target, options, &text,
+                                                   out_bytes));
   *out = text;
   return NULL;
 }
@@ -61,8 +63,10 @@ static dt_status_t make_units(dt_jobs_t *jobs, const dt_codegen_request_t *reque
 
 static dt_status_t describe_kernels(const dt_codegen_request_t *request, const dt_unit_map_t *map,
                                     dt_cuda_kernel_info_t *out) {
+  const dt_jit_t *jit = NULL;
+  DT_TRY(dt__jit_open(request->jit, &jit));
   for (uint32_t i = 0; i < map->n_codes; i++)
-    DT_TRY(dt__cuda_kernel_info(request->program, map, i, request->target, &out[i]));
+    DT_TRY(jit->devices[DT_CUDA]->describe(request->program, map, i, request->target, &out[i]));
   return NULL;
 }
 

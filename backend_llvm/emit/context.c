@@ -7,10 +7,18 @@
 #include "runtime/base/life.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
-static pthread_once_t statics_once = PTHREAD_ONCE_INIT;
 static pthread_once_t targets_once = PTHREAD_ONCE_INIT;
+static pthread_once_t tune_once = PTHREAD_ONCE_INIT;
+static char tune[64]; // LLVM's name of this machine's model, which follows from dt_target_t.tune
+
+static void find_tune(void) {
+  char *name = LLVMGetHostCPUName();
+  (void)snprintf(tune, sizeof(tune), "%s", name ? name : "");
+  LLVMDisposeMessage(name);
+}
 
 static void register_targets(void) {
   LLVMInitializeX86TargetInfo();
@@ -43,7 +51,7 @@ dt_status_t dt__emit_open(dt_emit_t *m, const dt_program_t *program, const dt_ta
                           const char *name) {
   memset(m, 0, sizeof(*m));
   DT_TRY(dt__generator_enter());
-  (void)pthread_once(&statics_once, dt__llvm_keep_statics);
+  dt__llvm_keep_statics();
   m->entered = true;
   m->target = target;
   dt__arena_init(&m->arena, 0);
@@ -121,6 +129,15 @@ static void add_text_attribute(dt_emit_t *m, LLVMValueRef fn, const char *key, c
                                                     (unsigned)strlen(value)));
 }
 
+// What instructions cost there is the machine's own, where the code is for this one.
+static void add_tuning(dt_emit_t *m, LLVMValueRef fn) {
+  const dt_target_t *host = m->target->host ? m->target->host : m->target;
+  if (!host->tune[0])
+    return;
+  (void)pthread_once(&tune_once, find_tune);
+  add_text_attribute(m, fn, "tune-cpu", tune);
+}
+
 // Nothing unwinds through generated code and no library function may be assumed. The vector width
 // is stated because several CPUs' tuning would otherwise halve 512-bit vectors.
 LLVMValueRef dt__emit_function(dt_emit_t *m, const char *name, LLVMTypeRef type, bool exported) {
@@ -137,6 +154,7 @@ LLVMValueRef dt__emit_function(dt_emit_t *m, const char *name, LLVMTypeRef type,
   add_text_attribute(m, fn, "prefer-vector-width", bits);
   add_text_attribute(m, fn, "min-legal-vector-width", bits);
   add_text_attribute(m, fn, "frame-pointer", "none");
+  add_tuning(m, fn);
   return fn;
 }
 

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// LLVM's static objects that are made at first use.
+// LLVM's static objects.
 //
-// Each registers its destructor when it is made, in the middle of a compile. So exit would run the
-// destructor before any handler that could wait for that compile (runtime/base/life.c). These
-// objects hold nothing but memory, so their destructors are not registered: the slot by which
-// LLVM's library calls __cxa_atexit is set to a function that does nothing. Destructors from LLVM's
-// load time stand before our handler, and run as usual. With LLVM's archives the linker's --wrap
-// does the same for all of them.
+// Each registers its destructor when it is made: while LLVM is loaded, or in the middle of a
+// compile. So exit would run the destructor before any handler that could wait for that compile
+// (runtime/base/life.c), which was set before. These objects hold nothing but memory, so their
+// destructors are not registered: the slot by which LLVM's library calls __cxa_atexit is set to a
+// function that does nothing. Our own file that needs LLVM does so while it is loaded, before
+// LLVM's first constructor runs (backend_llvm/jit/entry.c). A program that has LLVM from its start
+// does it before its first compile, and destructors from LLVM's load time then stand before our
+// handler, and run as usual. With LLVM's archives the linker's --wrap does the same for all.
 #include "backend_llvm/emit/statics.h"
 
-#include "runtime/base/system.h"
+#include <pthread.h>
 
 typedef void (*destructor_t)(void *object);
 
@@ -74,11 +76,11 @@ static void set_slot(const struct dl_phdr_info *info, uintptr_t slot) {
   uintptr_t page = slot & ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
   size_t bytes = slot + sizeof(void *) - page;
   bool sealed = is_sealed(info, slot);
-  if (sealed && dt__sys_protect((void *)page, bytes, PROT_READ | PROT_WRITE) != 0)
+  if (sealed && mprotect((void *)page, bytes, PROT_READ | PROT_WRITE) != 0)
     return; // then they are destroyed as ever
   __atomic_store_n((uintptr_t *)slot, (uintptr_t)forget, __ATOMIC_RELAXED);
   if (sealed)
-    (void)dt__sys_protect((void *)page, bytes, PROT_READ);
+    (void)mprotect((void *)page, bytes, PROT_READ);
 }
 
 static void set_slots(const image_t *image, const ElfW(Rela) * relocations, size_t bytes) {
@@ -138,7 +140,11 @@ static int visit(struct dl_phdr_info *info, size_t size, void *unused) {
   return 1;
 }
 
-void dt__llvm_keep_statics(void) { (void)dl_iterate_phdr(visit, NULL); }
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void keep(void) { (void)dl_iterate_phdr(visit, NULL); }
+
+void dt__llvm_keep_statics(void) { (void)pthread_once(&once, keep); }
 
 #else
 void dt__llvm_keep_statics(void) {}

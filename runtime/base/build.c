@@ -2,9 +2,15 @@
 // See build.h. Notes of an object are read from its loaded parts.
 #include "runtime/base/build.h"
 
+#include "runtime/base/system.h"
+
 #include <elf.h>
+#include <fcntl.h>
 #include <link.h>
 #include <string.h>
+
+#define MOST_PARTS 64
+#define MOST_NOTE_BYTES 4096
 
 // The object that has the address, and the build id that its linker gave it.
 typedef struct build_t {
@@ -50,11 +56,45 @@ static int find_build(struct dl_phdr_info *info, size_t size, void *user) {
   return own;
 }
 
+static void put(const build_t *build, dt_text_t *out) {
+  out->failed |= build->bytes == 0;
+  for (size_t k = 0; k < build->bytes; k++)
+    dt__text_printf(out, "%02x", build->id[k]);
+}
+
 void dt__build_put(const void *inside, dt_text_t *out, bool *out_shared) {
   build_t build = {.inside = (uintptr_t)inside};
   (void)dl_iterate_phdr(find_build, &build);
   *out_shared = build.shared;
-  out->failed |= build.bytes == 0;
-  for (size_t k = 0; k < build.bytes; k++)
-    dt__text_printf(out, "%02x", build.id[k]);
+  put(&build, out);
+}
+
+// ---- Files ----------------------------------------------------------------------------------------
+
+static bool read_all(int fd, void *to, size_t bytes, uint64_t offset) {
+  return offset <= INT64_MAX && dt__sys_read_at(fd, to, bytes, (off_t)offset) == (ssize_t)bytes;
+}
+
+static void find_in_file(int fd, build_t *build, unsigned char note[MOST_NOTE_BYTES]) {
+  ElfW(Ehdr) head;
+  ElfW(Phdr) parts[MOST_PARTS];
+  if (!read_all(fd, &head, sizeof(head), 0) || memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
+      head.e_phentsize != sizeof(parts[0]) || head.e_phnum > MOST_PARTS ||
+      !read_all(fd, parts, head.e_phnum * sizeof(parts[0]), head.e_phoff))
+    return;
+  for (ElfW(Half) k = 0; k < head.e_phnum && !build->id; k++)
+    if (parts[k].p_type == PT_NOTE && parts[k].p_filesz <= MOST_NOTE_BYTES &&
+        read_all(fd, note, parts[k].p_filesz, parts[k].p_offset))
+      find_note(build, note, parts[k].p_filesz);
+}
+
+void dt__build_put_file(const char *path, dt_text_t *out) {
+  unsigned char note[MOST_NOTE_BYTES];
+  build_t build = {0};
+  int fd = dt__sys_open(AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
+  if (fd >= 0) {
+    find_in_file(fd, &build, note);
+    (void)dt__sys_close(fd);
+  }
+  put(&build, out);
 }

@@ -6,7 +6,9 @@
 #include "runtime/base/status.h"
 
 #include <dlfcn.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 dt_status_t dt__library_open(const char *path, void **out_handle) {
   *out_handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -47,4 +49,25 @@ void dt__library_release(dt_library_t *library) {
     return;
   dt__library_shut(library->handle);
   dt__free(library);
+}
+
+// Of the program the loader has the name that it was called by, which may have no folder.
+bool dt__library_folder(const void *inside, char *out, size_t room) {
+  Dl_info info;
+  if (!dladdr(inside, &info) || !info.dli_fname)
+    return false;
+  size_t len = strlen(info.dli_fname);
+  if (strchr(info.dli_fname, '/') && len < room) {
+    memcpy(out, info.dli_fname, len + 1);
+  } else {
+    ssize_t got = readlink("/proc/self/exe", out, room - 1);
+    if (got <= 0 || (size_t)got >= room - 1)
+      return false;
+    out[got] = '\0';
+  }
+  char *slash = strrchr(out, '/');
+  if (!slash)
+    return false;
+  *slash = '\0';
+  return true;
 }

@@ -6,6 +6,7 @@
 #include "ductile/base.h"
 
 #include <stdatomic.h>
+#include <stddef.h>
 
 typedef struct dt_library_t {
   _Atomic uint32_t refs;
@@ -23,5 +24,9 @@ dt_status_t dt__library_create(void *handle, const char *name, const char *ident
                                dt_library_t **out) DT_MUST_USE;
 dt_library_t *dt__library_retain(dt_library_t *library); // NULL allowed
 void dt__library_release(dt_library_t *library);         // NULL allowed
+
+// The folder of the file that the address is in: a shared object, or the program. False: it is not
+// known, or its name is too long.
+bool dt__library_folder(const void *inside, char *out, size_t room);
 
 #endif // DT_RUNTIME_BASE_LIBRARY_H

@@ -17,6 +17,8 @@
 
 _Atomic uint8_t dt__log_levels[DT_LOG_COUNT];
 
+bool dt__log_asks(dt_channel_t channel, int level) { return dt__log_on(channel, level); }
+
 static const char *const channel_names[DT_LOG_COUNT] = {
 #define CHANNEL(id, name, doc) [DT_LOG_##id] = name,
 #include "runtime/base/channels.def"

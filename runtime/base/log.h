@@ -17,9 +17,15 @@ typedef enum dt_channel_t {
 
 extern _Atomic uint8_t dt__log_levels[DT_LOG_COUNT];
 
-// True when `channel` prints at `level` (1 = the ordinary level, higher = more).
+// True when `channel` prints at `level` (1 = the ordinary level, higher = more). Code that stands
+// in a file of its own (backend_llvm/jit) has functions of the library, but none of its data.
+bool dt__log_asks(dt_channel_t channel, int level);
 static inline bool dt__log_on(dt_channel_t channel, int level) {
+#ifdef DT_APART
+  return dt__log_asks(channel, level);
+#else
   return atomic_load_explicit(&dt__log_levels[channel], memory_order_relaxed) >= level;
+#endif
 }
 void dt__log_write(dt_channel_t channel, const char *fmt, ...) DT_PRINTF(2, 3);
 #define DT_LOG(channel, level, ...)                                                                \

@@ -9,7 +9,8 @@
 
 #define DT_PARAM_FIELD_INT(id) int64_t id
 #define DT_PARAM_FIELD_BOOL(id) bool id
-#define DT_PARAM_FIELD_TEXT(id) char id[256]
+#define DT_PARAM_TEXT_BYTES 256
+#define DT_PARAM_FIELD_TEXT(id) char id[DT_PARAM_TEXT_BYTES]
 typedef struct dt_params_t {
 #define PARAM(id, type, name, value, min, max, doc) DT_PARAM_FIELD_##type(id);
 #include "runtime/base/params.def"

@@ -2,7 +2,9 @@
 // See artifact.h. An entry is what `describe` below both writes and reads (stream.h).
 #include "runtime/compile/artifact.h"
 
+#include "runtime/compile/codegen.h"
 #include "runtime/compile/external.h"
+#include "runtime/compile/maker.h"
 
 #include "runtime/base/build.h"
 #include "runtime/base/disk_cache.h"
@@ -17,7 +19,7 @@
 
 #include <string.h>
 
-#define FORMAT 10
+#define FORMAT 11
 
 // ---- Key ------------------------------------------------------------------------------------------
 
@@ -237,14 +239,47 @@ dt_status_t dt__artifact_write(const dt_artifact_place_t *place, const dt_artifa
   return dt__text_status(out);
 }
 
+// Who made it comes first, as a string.
+static dt_status_t write_maker(const dt_maker_t *maker, dt_text_t *out) {
+  dt_text_t whole;
+  dt__text_init(&whole);
+  dt_status_t status = dt__maker_write(maker, &whole);
+  const char *string = dt__text_str(&whole);
+  dt_stream_t s = {.to = out};
+  if (!status)
+    dt__stream_text(&s, &string);
+  dt__text_fini(&whole);
+  return status ? status : dt__text_status(out);
+}
+
+// DT_E_FORMAT: another would make it now, or nobody is named.
+static dt_status_t read_maker(dt_stream_t *s, const dt_artifact_place_t *place) {
+  dt_maker_t maker;
+  dt_scan_t scan;
+  void *string = NULL;
+  size_t len = 0;
+  dt__stream_bytes(s, &string, &len);
+  dt__maker_init(&maker);
+  dt__scan_init(&scan, string ? string : "", len, "a maker");
+  dt_status_t status =
+      s->failed ? DT_FAIL(DT_E_FORMAT, "nobody is named") : dt__maker_read(&scan, &maker);
+  if (!status && !dt__maker_would(&maker, place->workers, place->jit))
+    status = DT_FAIL(DT_E_FORMAT, "%s made it", dt__text_str(&maker.build));
+  dt__maker_fini(&maker);
+  dt__free(string);
+  return status;
+}
+
 void dt__artifact_keep(const dt_artifact_place_t *place, const dt_text_t *key,
-                       const dt_artifact_t *artifact, const dt_compiled_t *compiled,
-                       uint32_t n_outputs) {
+                       const dt_maker_t *maker, const dt_artifact_t *artifact,
+                       const dt_compiled_t *compiled, uint32_t n_outputs) {
   if (!place->cache || key->failed || !artifact->host.data)
     return;
   dt_text_t entry;
   dt__text_init(&entry);
-  dt_status_t status = dt__artifact_write(place, artifact, compiled, n_outputs, &entry);
+  dt_status_t status = write_maker(maker, &entry);
+  if (!status)
+    status = dt__artifact_write(place, artifact, compiled, n_outputs, &entry);
   if (!status)
     dt__disk_cache_keep(place->cache, DT_ARTIFACT_KIND, key, entry.data, entry.len);
   dt_status_free(status);
@@ -346,7 +381,10 @@ dt_status_t dt__artifact_find(const dt_artifact_place_t *place, const dt_text_t 
   *out = NULL;
   if (!dt__disk_cache_find(place->cache, DT_ARTIFACT_KIND, key, &entry, &size))
     return NULL;
-  dt_status_t status = dt__artifact_read(place, entry, size, traced, out);
+  dt_stream_t s = {.from = entry, .left = size};
+  dt_status_t status = read_maker(&s, place);
+  if (!status)
+    status = dt__artifact_read(place, s.from, s.left, traced, out);
   dt__free(entry);
   if (!status)
     return NULL;

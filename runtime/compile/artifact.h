@@ -29,6 +29,8 @@ typedef struct dt_artifact_place_t {
   const dt_codegen_t *codegen; // NULL: the CPU
   void *device;
   struct dt_disk_cache_t *cache;
+  struct dt_workers *workers; // who makes the code (maker.h): these, or, where it is NULL,
+  const char *jit;            // the code generator at that file
 } dt_artifact_place_t;
 
 void dt__artifact_fini(dt_artifact_t *artifact);
@@ -52,9 +54,10 @@ dt_status_t dt__artifact_read(const dt_artifact_place_t *place, const void *data
 dt_status_t dt__artifact_find(const dt_artifact_place_t *place, const dt_text_t *key,
                               const dt_traced_t *traced, dt_compiled_t **out,
                               bool *out_refused) DT_MUST_USE;
-// Keeps what a compile of `n_outputs` results made.
+// Keeps what `maker` made for a compile of `n_outputs` results.
+struct dt_maker_t;
 void dt__artifact_keep(const dt_artifact_place_t *place, const dt_text_t *key,
-                       const dt_artifact_t *artifact, const dt_compiled_t *compiled,
-                       uint32_t n_outputs);
+                       const struct dt_maker_t *maker, const dt_artifact_t *artifact,
+                       const dt_compiled_t *compiled, uint32_t n_outputs);
 
 #endif // DT_RUNTIME_COMPILE_ARTIFACT_H

@@ -2,7 +2,8 @@
 // Units of a program compiled side by side, loaded, and their entry points found.
 #include "runtime/compile/codegen.h"
 
-#include "backend_llvm/emit/compile.h"
+#include "backend_llvm/host/target.h"
+#include "backend_llvm/jit/jit.h"
 #include "backend_llvm/load/code.h"
 #include "fuse/donate.h"
 #include "runtime/base/log.h"
@@ -11,9 +12,10 @@
 #include "runtime/base/thread.h"
 #include "runtime/base/watch.h"
 #include "runtime/compile/load.h"
+#include "runtime/compile/maker.h"
 #include "runtime/compile/worker_text.h"
 
-dt_status_t dt__codegen_available(void) { return NULL; }
+#include <stdio.h>
 
 dt_status_t dt__codegen_allowed(void) { return dt__code_probe(); }
 
@@ -27,8 +29,28 @@ void dt__codegen_end(dt_workers_t *workers) { dt__workers_destroy(workers); }
 
 dt_status_t dt__codegen_target(dt_workers_t *workers, const char *cpu, uint32_t pool_width,
                                dt_target_t *out) {
-  return workers ? dt__workers_target(workers, cpu, pool_width, out)
-                 : dt__llvm_host_target(cpu, pool_width, out);
+  DT_TRY(dt__host_runs(cpu));
+  DT_TRY(workers ? dt__workers_target(workers, cpu, pool_width, out)
+                 : dt__host_target(cpu, pool_width, out));
+  (void)snprintf(out->generator, sizeof(out->generator), "%s", dt__jit_identity());
+  return NULL;
+}
+
+dt_status_t dt__codegen_open(const dt_workers_t *workers, const char *path) {
+  const dt_jit_t *jit = NULL;
+  return workers ? NULL : dt__jit_open(path, &jit);
+}
+
+bool dt__codegen_is_open(const dt_workers_t *workers) { return workers || dt__jit(); }
+
+dt_status_t dt__codegen_maker(dt_workers_t *workers, const char *path, dt_maker_t *out) {
+  const dt_jit_t *jit = NULL;
+  if (workers)
+    return dt__workers_maker(workers, out);
+  DT_TRY(dt__jit_open(path, &jit));
+  dt__text_put(&out->jit, dt__jit_file());
+  DT_TRY(dt__text_status(&out->jit));
+  return jit->maker(&out->llvm, &out->build);
 }
 
 // ---- Compiling units ------------------------------------------------------------------------------
@@ -77,8 +99,8 @@ static dt_status_t compile_unit(unit_t *unit) {
   if (request->codegen && !host)
     return request->codegen->emit(request->program, unit->map, unit->index, request->target,
                                   &options, &unit->object, &unit->bytes);
-  return dt__llvm_compile_unit(request->program, unit->map, unit->index, request->target, &options,
-                               &unit->object, &unit->bytes);
+  return dt__jit()->compile_unit(request->program, unit->map, unit->index, request->target,
+                                 &options, &unit->object, &unit->bytes);
 }
 
 static void tell_unit(const unit_t *unit, int64_t ns) {

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a planned program to loaded machine code. codegen.c does it with LLVM; a build without LLVM
-// has codegen_none.c in its place, which refuses. A dt_codegen_t is what a kind of device adds to
-// the CPU's code generation.
+// From a planned program to loaded machine code, by the code generator (backend_llvm/jit/jit.h) or
+// by workers that have one. A dt_codegen_t is what a kind of device adds to the CPU's code
+// generation.
 #ifndef DT_RUNTIME_COMPILE_CODEGEN_H
 #define DT_RUNTIME_COMPILE_CODEGEN_H
 
-#include "backend_llvm/emit/compile.h"
+#include "backend_llvm/units/units.h"
 #include "lower/graph/external.h"
 #include "lower/loop/loop.h"
 #include "runtime/compile/artifact.h"
 #include "runtime/compile/jobs.h"
 #include "runtime/compile/worker.h"
+
+struct dt_maker_t;
 
 typedef struct dt_codegen_request_t {
   dt_program_t *program; // planned; its arena receives what splitting makes
@@ -18,6 +20,7 @@ typedef struct dt_codegen_request_t {
   const dt_codegen_t *codegen; // of the device whose target that is; NULL: a CPU
   void *device;                // as it knows it
   dt_workers_t *workers;       // that make the code; NULL: this process does
+  const char *jit;             // the code generator's file
   uint32_t threads;            // of `jobs`
   bool verify;
   const char *name; // for dumps
@@ -60,8 +63,6 @@ struct dt_codegen_t {
 // By dt_device_t; NULL: none is needed (the CPU), or there is no such device.
 extern const dt_codegen_t *const dt__codegens[DT_DEVICES];
 
-// Whether this build makes code: NULL, or DT_E_UNSUPPORTED saying what to do.
-dt_status_t dt__codegen_available(void) DT_MUST_USE;
 // Whether the system lets this process make code, where this build would: DT_E_UNSUPPORTED says
 // what it forbids and what to do.
 dt_status_t dt__codegen_allowed(void) DT_MUST_USE;
@@ -71,9 +72,18 @@ dt_status_t dt__codegen_isolate(const dt_workers_options_t *options,
                                 dt_workers_t **out) DT_MUST_USE;
 void dt__codegen_stop(dt_workers_t *workers);
 void dt__codegen_end(dt_workers_t *workers);
-// Describes the host, or the CPU of that name. On a compile thread.
+// Describes the host, or as much of it as the CPU of that name has. With workers it also sees that
+// one can be started. On a compile thread.
 dt_status_t dt__codegen_target(dt_workers_t *workers, const char *cpu, uint32_t pool_width,
                                dt_target_t *out) DT_MUST_USE;
+// Before code is made: opens the code generator, where there are no workers. `jit` is its file, ""
+// for where it is looked for. DT_E_UNSUPPORTED: there is none. On a compile thread.
+dt_status_t dt__codegen_open(const dt_workers_t *workers, const char *jit) DT_MUST_USE;
+// Whether code can be made at once: nothing need be opened. [any]
+bool dt__codegen_is_open(const dt_workers_t *workers);
+// Who makes the code. On a compile thread.
+dt_status_t dt__codegen_maker(dt_workers_t *workers, const char *jit,
+                              struct dt_maker_t *out) DT_MUST_USE;
 // Compiles all units on the compile threads, loads them and fills units, kernels, plan, once, run,
 // once_scratch_bytes and code_bytes of `out`, of which the caller owns what was filled also on
 // failure. On any thread but a compile thread.

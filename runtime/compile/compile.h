@@ -16,11 +16,12 @@ typedef struct dt_codegen_t dt_codegen_t;
 typedef struct dt_compiler dt_compiler_t;
 
 typedef struct dt_compiler_options_t {
-  uint32_t threads;                           // compile threads, at least 1
-  uint32_t pool_width;                        // of the kernel pool: for the target description
-  const char *cpu;                            // LLVM CPU name, "" for the host's
-  bool verify;                                // verify graph and loops after every stage
-  const char *without;                        // stages that are left out (dt__pipeline_without)
+  uint32_t threads;    // compile threads, at least 1
+  uint32_t pool_width; // of the kernel pool: for the target description
+  const char *cpu;     // the level of features that code may use, "" for all that the host has
+  const char *jit;     // the code generator's file, "" for where it is looked for; copied
+  bool verify;         // verify graph and loops after every stage
+  const char *without; // stages that are left out (dt__pipeline_without)
   const struct dt_workers_options_t *workers; // where code is made: worker.h; NULL: in this process
   const char *cache_dir; // where code for the CPU is kept (disk_cache.h); NULL, "": nowhere
   uint64_t cache_bytes;  // the most that is kept there
@@ -35,6 +36,7 @@ struct dt_jobs *dt__compiler_jobs(dt_compiler_t *compiler);
 struct dt_workers *dt__compiler_workers(const dt_compiler_t *compiler);
 const dt_target_t *dt__compiler_target(const dt_compiler_t *compiler);
 bool dt__compiler_verifies(const dt_compiler_t *compiler);
+const char *dt__compiler_jit(const dt_compiler_t *compiler);
 
 // A part of a call: planned, then run. A call has several where it reads numbers from its own data.
 typedef struct dt_compiled_segment_t {
@@ -59,7 +61,7 @@ typedef struct dt_compiled_check_t {
   dt_code_t code;    // of an assert on it; OK: its range is checked
 } dt_compiled_check_t;
 
-// Code of one variant, immutable. Sizes in bytes. In a build without LLVM there is none to be made
+// Code of one variant, immutable. Sizes in bytes. Without a code generator none can be made
 // (DT_E_UNSUPPORTED).
 typedef struct dt_compiled_t {
   dt_native_t **units;

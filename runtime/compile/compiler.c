@@ -9,6 +9,7 @@
 #include "runtime/base/disk_cache.h"
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
+#include "runtime/base/params.h"
 #include "runtime/base/status.h"
 #include "runtime/base/text.h"
 #include "runtime/base/thread.h"
@@ -18,6 +19,7 @@
 #include "runtime/compile/jobs.h"
 #include "runtime/compile/kept.h"
 
+#include <stdio.h>
 #include <string.h>
 
 struct dt_compiler {
@@ -25,6 +27,7 @@ struct dt_compiler {
   dt_workers_t *workers; // NULL: code is made in this process
   uint32_t threads;
   bool verify;
+  char jit[DT_PARAM_TEXT_BYTES]; // the code generator's file; "": where it is looked for
   dt_target_t target;
   dt_disk_cache_t *cache; // of code for the CPU; NULL: none is kept
   int64_t cache_wait_ns;
@@ -55,6 +58,7 @@ dt_status_t dt__compiler_create(const dt_compiler_options_t *options, dt_compile
   compiler->threads = options->threads ? options->threads : 1;
   compiler->verify = options->verify;
   compiler->cache_wait_ns = options->cache_wait_ns;
+  (void)snprintf(compiler->jit, sizeof(compiler->jit), "%s", options->jit ? options->jit : "");
   if (options->cache_dir)
     compiler->cache = dt__disk_cache_open(options->cache_dir, options->cache_bytes);
   dt_status_t status =
@@ -90,6 +94,8 @@ dt_workers_t *dt__compiler_workers(const dt_compiler_t *compiler) { return compi
 dt_jobs_t *dt__compiler_jobs(dt_compiler_t *compiler) { return compiler->jobs; }
 
 bool dt__compiler_verifies(const dt_compiler_t *compiler) { return compiler->verify; }
+
+const char *dt__compiler_jit(const dt_compiler_t *compiler) { return compiler->jit; }
 
 const dt_target_t *dt__compiler_target(const dt_compiler_t *compiler) { return &compiler->target; }
 
@@ -291,15 +297,28 @@ static dt_status_t run_externals(void *opaque) {
   return NULL;
 }
 
+static dt_status_t run_open(void *opaque) {
+  const dt_compiler_t *compiler = opaque;
+  return dt__codegen_open(compiler->workers, compiler->jit);
+}
+
+// The code generator is opened beside the first passes of the first compile.
+static dt_status_t begin(compile_t *compile) {
+  dt_compiler_t *compiler = compile->compiler;
+  dt_job_t jobs[] = {{.run = run_open, .arg = compiler}, {.run = run_front, .arg = compile}};
+  bool open = dt__codegen_is_open(compiler->workers);
+  return dt__jobs_run(compiler->jobs, &jobs[open ? 1 : 0], open ? 1 : 2, 0);
+}
+
 static dt_status_t compile_all(compile_t *compile, dt_artifact_t *keep, dt_compiled_t *out) {
   dt_compiler_t *compiler = compile->compiler;
-  dt_job_t front = {.run = run_front, .arg = compile};
-  DT_TRY(dt__jobs_run(compiler->jobs, &front, 1, 0));
+  DT_TRY(begin(compile));
   dt_codegen_request_t request = {.program = compile->program,
                                   .target = &compile->target,
                                   .codegen = compile->codegen,
                                   .device = compile->device,
                                   .workers = compiler->workers,
+                                  .jit = compiler->jit,
                                   .threads = threads_of(compile),
                                   .verify = compiler->verify,
                                   .name = compile->name,
@@ -347,25 +366,26 @@ static dt_status_t find_or_compile(compile_t *compile, dt_compiled_t **own) {
     DT_TRY(describe_device(compile));
   if (!cache || wants_stages())
     return compile_all(compile, NULL, *own);
-  return dt__compile_kept(
-      &(dt_kept_request_t){
-          .jobs = compile->compiler->jobs,
-          .place = {.codegen = compile->codegen, .device = compile->device, .cache = cache},
-          .traced = compile->traced,
-          .target = &compile->target,
-          .watch = compile->arena.watch,
-          .wait_ns = compile->compiler->cache_wait_ns,
-          .name = compile->name,
-          .variant = compile->variant,
-          .make = make,
-          .user = compile},
-      own);
+  return dt__compile_kept(&(dt_kept_request_t){.jobs = compile->compiler->jobs,
+                                               .place = {.codegen = compile->codegen,
+                                                         .device = compile->device,
+                                                         .cache = cache,
+                                                         .workers = compile->compiler->workers,
+                                                         .jit = compile->compiler->jit},
+                                               .traced = compile->traced,
+                                               .target = &compile->target,
+                                               .watch = compile->arena.watch,
+                                               .wait_ns = compile->compiler->cache_wait_ns,
+                                               .name = compile->name,
+                                               .variant = compile->variant,
+                                               .make = make,
+                                               .user = compile},
+                          own);
 }
 
 dt_status_t dt__compile(dt_compiler_t *compiler, const dt_compile_request_t *request,
                         dt_compiled_t **out) {
   *out = NULL;
-  DT_TRY(dt__codegen_available());
   const char *name = request->name;
   uint32_t variant = request->variant;
   dt_compiled_t *compiled = dt__calloc(1, sizeof(*compiled));

@@ -2,14 +2,12 @@
 // Makes the decision over guard programs, emits its code and loads it.
 #include "runtime/compile/decide.h"
 
-#include "backend_llvm/emit/decide.h"
+#include "backend_llvm/jit/jit.h"
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
 #include "runtime/compile/worker.h"
 #include "runtime/compile/worker_text.h"
-
-bool dt__decide_available(void) { return true; }
 
 static dt_status_t load(const void *object, size_t bytes, dt_native_t **out_native,
                         dt_decide_fn_t *out_fn) {
@@ -32,8 +30,11 @@ static dt_status_t emit(const dt_compiler_t *compiler, const dt_tree_t *tree,
                         const dt_compile_options_t *options, void **out, size_t *out_bytes) {
   const dt_target_t *target = dt__compiler_target(compiler);
   dt_workers_t *workers = dt__compiler_workers(compiler);
-  if (!workers)
-    return dt__llvm_compile_decider(tree, target, options, out, out_bytes);
+  if (!workers) {
+    const dt_jit_t *jit = NULL;
+    DT_TRY(dt__jit_open(dt__compiler_jit(compiler), &jit));
+    return jit->compile_decider(tree, target, options, out, out_bytes);
+  }
   dt_text_t text;
   dt__text_init(&text);
   dt_status_t status = dt__worker_tree_write(tree, target, options, &text);

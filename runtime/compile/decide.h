@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Deciders: one compiled function over the guard programs of many variants. decide.c makes it with
-// LLVM; a build without LLVM has decide_none.c in its place, which refuses.
+// Deciders: one compiled function over the guard programs of many variants.
 #ifndef DT_RUNTIME_COMPILE_DECIDE_H
 #define DT_RUNTIME_COMPILE_DECIDE_H
 
@@ -12,8 +11,6 @@
 // leaves them, or -1. Takes no lock, allocates nothing.
 typedef int64_t (*dt_decide_fn_t)(const dt_guard_args_t *args, int64_t *symbols);
 
-// Whether this build can make deciders.
-bool dt__decide_available(void);
 // The decider over `n` programs, the first of highest rank. On a compile thread. `*out_fn` is code
 // of `*out_native`, which the caller owns. The programs are only read and not kept.
 dt_status_t dt__decide_compile(const dt_compiler_t *compiler, const dt_guards_t *const *programs,

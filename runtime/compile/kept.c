@@ -2,6 +2,9 @@
 // See kept.h.
 #include "runtime/compile/kept.h"
 
+#include "runtime/compile/codegen.h"
+#include "runtime/compile/maker.h"
+
 #include "runtime/base/disk_cache.h"
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
@@ -19,6 +22,7 @@ typedef struct kept_t {
   dt_text_t key;
   dt_compiled_t *found;
   bool refused; // an entry was there that cannot be used
+  dt_maker_t maker;
 } kept_t;
 
 static dt_status_t run_find(void *opaque) {
@@ -57,13 +61,31 @@ static dt_status_t claim(const kept_t *kept, dt_disk_claim_t *out) {
   return NULL;
 }
 
-static dt_status_t make(const kept_t *kept, dt_compiled_t *own) {
+static dt_status_t run_maker(void *opaque) {
+  kept_t *kept = opaque;
+  const dt_artifact_place_t *place = &kept->request->place;
+  return dt__codegen_maker(place->workers, place->jit, &kept->maker);
+}
+
+static void keep(kept_t *kept, const dt_artifact_t *artifact, const dt_compiled_t *own) {
+  const dt_kept_request_t *request = kept->request;
+  dt_job_t job = {.run = run_maker, .arg = kept};
+  dt_status_t status = dt__jobs_run(request->jobs, &job, 1, 0);
+  if (status)
+    DT_LOG(DT_LOG_CACHE, 1, "%s.%u is not kept: %s", request->name, request->variant,
+           dt_status_message(status));
+  else
+    dt__artifact_keep(&request->place, &kept->key, &kept->maker, artifact, own,
+                      request->traced->graph->outputs.len);
+  dt_status_free(status);
+}
+
+static dt_status_t make(kept_t *kept, dt_compiled_t *own) {
   const dt_kept_request_t *request = kept->request;
   dt_artifact_t artifact = {0};
   dt_status_t status = request->make(request->user, &artifact, own);
-  if (!status)
-    dt__artifact_keep(&request->place, &kept->key, &artifact, own,
-                      request->traced->graph->outputs.len);
+  if (!status && !kept->key.failed)
+    keep(kept, &artifact, own);
   dt__artifact_fini(&artifact);
   return status;
 }
@@ -91,8 +113,10 @@ static dt_status_t find_or_make(kept_t *kept, dt_compiled_t *own) {
 dt_status_t dt__compile_kept(const dt_kept_request_t *request, dt_compiled_t **own) {
   kept_t kept = {.request = request};
   dt__text_init(&kept.key);
+  dt__maker_init(&kept.maker);
   dt_status_t status = find_or_make(&kept, *own);
   dt__text_fini(&kept.key);
+  dt__maker_fini(&kept.maker);
   if (!kept.found)
     return status;
   DT_LOG(DT_LOG_CACHE, 2, "all of %s.%u", request->name, request->variant);

@@ -9,6 +9,7 @@
 #include "runtime/base/params.h"
 #include "runtime/base/status.h"
 #include "runtime/base/thread.h"
+#include "runtime/compile/maker.h"
 #include "runtime/compile/worker_spawn.h"
 #include "runtime/compile/worker_text.h"
 #include "runtime/compile/worker_wire.h"
@@ -64,6 +65,8 @@ static dt_status_t init(dt_workers_t *workers, const dt_workers_options_t *optio
   dt__text_quote(setup, options->dump ? options->dump : "", 255);
   dt__text_put(setup, " ");
   dt__text_quote(setup, options->dump_dir ? options->dump_dir : "", 255);
+  dt__text_put(setup, " ");
+  dt__text_quote(setup, options->jit ? options->jit : "", DT_PARAM_TEXT_BYTES - 1);
   DT_TRY(dt__text_status(setup));
   return dt__params_loader(&workers->loader);
 }
@@ -492,6 +495,19 @@ dt_status_t dt__workers_target(dt_workers_t *workers, const char *cpu, uint32_t 
   }
   dt__wire_free(&reply);
   dt__text_fini(&text);
+  return status;
+}
+
+dt_status_t dt__workers_maker(dt_workers_t *workers, dt_maker_t *out) {
+  dt_wire_frame_t reply = {0};
+  request_t request = {.kind = DT_FRAME_MAKER, .data = "", .what = "who makes the code", .hash = 2};
+  dt_status_t status = ask(workers, &request, &reply);
+  if (!status) {
+    dt_scan_t scan;
+    dt__scan_init(&scan, reply.data, reply.bytes, "a worker's maker");
+    status = dt__maker_read(&scan, out);
+  }
+  dt__wire_free(&reply);
   return status;
 }
 

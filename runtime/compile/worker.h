@@ -10,6 +10,8 @@
 #include "runtime/base/text.h"
 #include "runtime/base/watch.h"
 
+struct dt_maker_t;
+
 typedef struct dt_workers dt_workers_t;
 
 // Strings are copied.
@@ -19,6 +21,7 @@ typedef struct dt_workers_options_t {
   uint32_t seconds; // that a request may take, by the clock and of a processor; 0: no limit
   uint32_t idle_ms; // until one ends that nothing was asked of
   const char *dump, *dump_dir; // DUCTILE_DUMP and its folder
+  const char *jit;             // the code generator's file; NULL or "": where it is looked for
 } dt_workers_options_t;
 
 typedef struct dt_workers_stats_t {
@@ -44,6 +47,9 @@ dt_workers_stats_t dt__workers_stats(dt_workers_t *workers);
 // Describes this machine, or the CPU of that name.
 dt_status_t dt__workers_target(dt_workers_t *workers, const char *cpu, uint32_t threads,
                                dt_target_t *out) DT_MUST_USE;
+
+// Who makes the code there.
+dt_status_t dt__workers_maker(dt_workers_t *workers, struct dt_maker_t *out) DT_MUST_USE;
 
 // A program whose units are asked for one by one: worker_text.h's text, which stays the caller's.
 typedef struct dt_worker_source_t {

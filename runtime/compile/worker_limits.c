@@ -151,6 +151,21 @@ void dt__worker_limit(uint64_t mib, uint64_t seconds) {
   set_limit(RLIMIT_AS, mapped_bytes() + limit_bytes + ROOM_BESIDE);
 }
 
+static void lift_limit(int what) {
+  struct rlimit limit;
+  if (getrlimit((__rlimit_resource_t)what, &limit) != 0)
+    return;
+  limit.rlim_cur = limit.rlim_max;
+  (void)setrlimit((__rlimit_resource_t)what, &limit);
+}
+
+void dt__worker_lift(void) {
+  if (!limit_bytes)
+    return;
+  lift_limit(RLIMIT_DATA);
+  lift_limit(RLIMIT_AS);
+}
+
 static void set_timer(int64_t ns) {
   struct itimerval timer = {
       .it_value = {.tv_sec = ns / 1000000000, .tv_usec = (suseconds_t)(ns % 1000000000 / 1000)}};

@@ -12,6 +12,8 @@ void dt__worker_prepare(void);
 void dt__worker_catch_signals(void);
 // Memory in MiB and processor time in seconds that one request may take. 0: no limit.
 void dt__worker_limit(uint64_t mib, uint64_t seconds);
+// None for a while: what the code generator itself takes is loaded.
+void dt__worker_lift(void);
 // A request begins, which ends the process after `budget_ns` of processor time (0: after the
 // limit).
 void dt__worker_budget_begin(int64_t budget_ns);

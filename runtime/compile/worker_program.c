@@ -3,13 +3,13 @@
 #include "ductile/function.h"
 
 #include "runtime/base/build.h"
+#include "runtime/base/library.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
 #include "runtime/compile/artifact.h"
 #include "runtime/compile/worker.h"
 #include "runtime/compile/worker_wire.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -31,16 +31,7 @@ static bool own_folder(char out[LONGEST_PATH]) {
     int (*fn)(int, char **);
     void *data;
   } here = {.fn = dt_worker_main};
-  Dl_info info;
-  if (!dladdr(here.data, &info) || !info.dli_fname)
-    return false;
-  const char *slash = strrchr(info.dli_fname, '/');
-  size_t len = slash ? (size_t)(slash - info.dli_fname) : 0;
-  if (!slash || len + 1 > LONGEST_PATH)
-    return false;
-  memcpy(out, info.dli_fname, len);
-  out[len] = '\0';
-  return true;
+  return dt__library_folder(here.data, out, LONGEST_PATH);
 }
 
 dt_status_t dt__worker_find(const char *path, char **out) {

@@ -7,11 +7,14 @@
 // middle of a compile. The second one answers; it has the large stack that LLVM needs.
 #include "ductile/function.h"
 
-#include "backend_llvm/emit/decide.h"
+#include "backend_llvm/host/target.h"
+#include "backend_llvm/jit/jit.h"
 #include "runtime/base/log.h"
+#include "runtime/base/params.h"
 #include "runtime/base/status.h"
 #include "runtime/base/thread.h"
 #include "runtime/compile/codegen.h"
+#include "runtime/compile/maker.h"
 #include "runtime/compile/worker.h"
 #include "runtime/compile/worker_limits.h"
 #include "runtime/compile/worker_text.h"
@@ -30,9 +33,11 @@
 
 typedef struct server_t {
   int64_t idle_ns;
+  uint64_t mib, seconds; // limits of a request
   dt_worker_job_t job;
   dt_status_t job_failure; // why there is no job; told by the next unit
   bool has_job;
+  char jit[DT_PARAM_TEXT_BYTES]; // the code generator's file; "": where it is looked for
 } server_t;
 
 static const dt_wire_wait_t for_ever = {.until_ns = INT64_MAX};
@@ -83,10 +88,13 @@ static dt_status_t read_setup(const dt_wire_frame_t *frame, server_t *server) {
   DT_TRY(dt__scan_i64(&scan, &server->idle_ns));
   DT_TRY(dt__scan_string(&scan, stages, sizeof(stages), &len));
   DT_TRY(dt__scan_string(&scan, folder, sizeof(folder), &len));
+  DT_TRY(dt__scan_string(&scan, server->jit, sizeof(server->jit), &len));
   if (mib < 0 || seconds < 0 || server->idle_ns < 0)
     return dt__scan_fail(&scan, "a limit below 0");
   DT_TRY(dt__dump_configure(stages, folder));
-  dt__worker_limit((uint64_t)mib, (uint64_t)seconds);
+  server->mib = (uint64_t)mib;
+  server->seconds = (uint64_t)seconds;
+  dt__worker_limit(server->mib, server->seconds);
   return NULL;
 }
 
@@ -103,7 +111,7 @@ static bool answer_target(const dt_wire_frame_t *frame) {
   if (!status)
     status = dt__scan_string(&scan, cpu, sizeof(cpu), &len);
   if (!status)
-    status = dt__llvm_host_target(cpu, (uint32_t)threads, &target);
+    status = dt__host_target(cpu, (uint32_t)threads, &target);
   if (!status) {
     dt__target_write(&target, &text);
     status = dt__text_status(&text);
@@ -129,6 +137,15 @@ static void take_job(server_t *server, const dt_wire_frame_t *frame) {
   server->has_job = true;
 }
 
+static dt_status_t open_jit(const server_t *server) {
+  if (dt__jit())
+    return NULL;
+  dt__worker_lift();
+  dt_status_t status = dt__codegen_open(NULL, server->jit);
+  dt__worker_limit(server->mib, server->seconds);
+  return status;
+}
+
 static dt_status_t make_unit(const server_t *server, int64_t unit, void **object, size_t *bytes) {
   const dt_worker_job_t *job = &server->job;
   if (!server->has_job || server->job_failure)
@@ -136,6 +153,7 @@ static dt_status_t make_unit(const server_t *server, int64_t unit, void **object
                            : DT_FAIL(DT_E_STATE, "a unit of no job");
   if (!job->program || unit < 0 || unit >= job->map.n_units)
     return DT_FAIL(DT_E_STATE, "the job has no unit %lld", (long long)unit);
+  DT_TRY(open_jit(server));
   const dt_codegen_t *codegen = dt__codegens[job->target.device];
   bool kernels = job->target.device != DT_CPU && unit + 1 < job->map.n_units;
   if (kernels && !codegen)
@@ -144,8 +162,8 @@ static dt_status_t make_unit(const server_t *server, int64_t unit, void **object
   if (kernels)
     return codegen->emit(job->program, &job->map, (uint32_t)unit, &job->target, &job->options,
                          object, bytes);
-  return dt__llvm_compile_unit(job->program, &job->map, (uint32_t)unit, &job->target, &job->options,
-                               object, bytes);
+  return dt__jit()->compile_unit(job->program, &job->map, (uint32_t)unit, &job->target,
+                                 &job->options, object, bytes);
 }
 
 static bool answer_unit(const server_t *server, const dt_wire_frame_t *frame) {
@@ -164,7 +182,7 @@ static bool answer_unit(const server_t *server, const dt_wire_frame_t *frame) {
   return say_object(status, object, bytes);
 }
 
-static bool answer_decide(const dt_wire_frame_t *frame) {
+static bool answer_decide(const server_t *server, const dt_wire_frame_t *frame) {
   dt_scan_t scan;
   dt_worker_job_t job;
   void *object = NULL;
@@ -175,9 +193,27 @@ static bool answer_decide(const dt_wire_frame_t *frame) {
   if (!status && !job.tree)
     status = DT_FAIL(DT_E_STATE, "a decision without its tree");
   if (!status)
-    status = dt__llvm_compile_decider(job.tree, &job.target, &job.options, &object, &bytes);
+    status = open_jit(server);
+  if (!status)
+    status = dt__jit()->compile_decider(job.tree, &job.target, &job.options, &object, &bytes);
   dt__worker_job_fini(&job);
   return say_object(status, object, bytes);
+}
+
+static bool answer_maker(const server_t *server) {
+  dt_maker_t maker;
+  dt_text_t text;
+  dt__text_init(&text);
+  dt__maker_init(&maker);
+  dt_status_t status = open_jit(server);
+  if (!status)
+    status = dt__codegen_maker(NULL, server->jit, &maker);
+  if (!status)
+    status = dt__maker_write(&maker, &text);
+  bool said = status ? say_failed(status) : say(DT_FRAME_DONE, dt__text_str(&text), text.len);
+  dt__maker_fini(&maker);
+  dt__text_fini(&text);
+  return said;
 }
 
 // False: it is over.
@@ -191,7 +227,9 @@ static bool answer(server_t *server, const dt_wire_frame_t *frame) {
   case DT_FRAME_UNIT:
     return answer_unit(server, frame);
   case DT_FRAME_DECIDE:
-    return answer_decide(frame);
+    return answer_decide(server, frame);
+  case DT_FRAME_MAKER:
+    return answer_maker(server);
   default:
     return false;
   }

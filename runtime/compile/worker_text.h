@@ -4,7 +4,7 @@
 #ifndef DT_RUNTIME_COMPILE_WORKER_TEXT_H
 #define DT_RUNTIME_COMPILE_WORKER_TEXT_H
 
-#include "backend_llvm/emit/compile.h"
+#include "backend_llvm/units/units.h"
 #include "guards/tree.h"
 
 // A program to be compiled unit by unit, or a decision.

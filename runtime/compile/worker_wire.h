@@ -15,7 +15,7 @@
 #include "ductile/base.h"
 
 #define DT_WORKER_FD 3                           // a worker's end of the socket
-#define DT_WORKER_PROTOCOL 1                     // raised by every change of what is said
+#define DT_WORKER_PROTOCOL 2                     // raised by every change of what is said
 #define DT_WORKER_MOST_BYTES ((uint64_t)1 << 30) // of a frame
 
 typedef enum dt_frame_kind_t {
@@ -25,6 +25,7 @@ typedef enum dt_frame_kind_t {
   DT_FRAME_JOB,
   DT_FRAME_UNIT,
   DT_FRAME_DECIDE,
+  DT_FRAME_MAKER,
   DT_FRAME_DONE,
   DT_FRAME_FAILED,
   DT_FRAME_DIED,

@@ -5,11 +5,13 @@
 // when the interpreted part has grown to a good fraction of the compiled part. Otherwise it is
 // rebuilt when interpreted variants have waited many times as long as a build takes. So a function
 // whose variants come one by one spends a small, bounded share of its time on deciders, and no
-// variant is interpreted for long.
+// variant is interpreted for long. Where all code was kept, and no code generator is open, none is
+// opened for the guards of a few variants.
 #include "runtime/exec/decide.h"
 
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
+#include "runtime/compile/codegen.h"
 
 #include <string.h>
 
@@ -17,6 +19,8 @@
 #define PATIENCE 20 // else after this many times the last build took,
 #define LEAST_WAIT_NS 5000000
 #define MOST_WAIT_NS 1000000000
+// Variants whose guards are worth loading a code generator for, where all code was kept.
+#define MANY 8
 
 void dt__decider_destroy(dt_decider_t *decider) {
   if (!decider)
@@ -171,9 +175,15 @@ static void post(dt_function_t *function) {
   dt_status_free(status);
 }
 
+// Mutex held.
+static bool is_worth_it(const dt_function_t *function) {
+  const dt_variant_list_t *list = atomic_load_explicit(&function->list, memory_order_relaxed);
+  return list->n >= MANY || dt__codegen_is_open(dt__compiler_workers(function->runtime->compiler));
+}
+
 void dt__decider_request(dt_function_t *function) {
   dt_decider_build_t *build = &function->decider;
-  if (build->stopped || !dt__decide_available())
+  if (build->stopped || !is_worth_it(function))
     return;
   if (build->running) {
     build->again = true;

@@ -72,7 +72,8 @@ static dt_workers_options_t workers_of(const dt_runtime_options_t *options,
                                 .seconds = (uint32_t)params->worker_seconds,
                                 .idle_ms = (uint32_t)params->worker_idle_ms,
                                 .dump = params->dump,
-                                .dump_dir = params->dump_dir};
+                                .dump_dir = params->dump_dir,
+                                .jit = params->jit};
 }
 
 // The first that is not 0 of: an option, its variable, a default.
@@ -131,6 +132,7 @@ static dt_status_t runtime_init(dt_runtime_t *runtime, const dt_runtime_options_
       .threads = choose(options->compile_threads, params->compile_threads, cores < 8 ? cores : 8),
       .pool_width = threads,
       .cpu = params->cpu,
+      .jit = params->jit,
       .verify = params->verify,
       .without = params->without,
       .cache_dir = params->cache_dir,

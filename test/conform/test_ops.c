@@ -5,6 +5,7 @@
 // by it fails. usage: test_ops GROUP|all [OP] [--few [N] | --tiny | --halves | --guarded [N]]
 #include "test/conform/cases.h"
 
+#include "backend_llvm/host/target.h"
 #include "ductile/experimental.h"
 #include "lower/graph/eval.h"
 #include "lower/graph/eval_compare.h"
@@ -401,7 +402,7 @@ static void check_guarded(const case_t *c, dt_dtype_t dtype, int number) {
                     : number % 3 == 2 && __builtin_cpu_supports("avx2") ? "x86-64-v3"
                                                                         : "";
   dt_target_t target;
-  if (failed(run.name, dt__llvm_host_target(cpu, 2, &target)))
+  if (failed(run.name, dt__host_target(cpu, 2, &target)))
     return;
   dt_compile_options_t options = {.quick = number % 2 == 1};
   guarded_function_init(&function, &target, &options);

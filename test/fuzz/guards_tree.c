@@ -5,6 +5,7 @@
 #include "runtime/compile/decide.h"
 #include "test/fuzz/guards_random.h"
 
+#include "backend_llvm/jit/jit.h"
 #include "guards/tree.h"
 #include "runtime/base/text.h"
 
@@ -172,7 +173,7 @@ int main(int argc, char **argv) {
   }
   dt_compiler_t *compiler = NULL;
   dt_compiler_options_t make = {.threads = 1, .pool_width = 1, .cpu = "", .verify = true};
-  if (dt__decide_available() && !options.walk_only &&
+  if (dt__jit() && !options.walk_only &&
       !ok(dt__compiler_create(&make, &compiler), 0, "the compiler"))
     return 1;
   uint64_t hits = 0, misses = 0;

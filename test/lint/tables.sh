@@ -59,10 +59,11 @@ mapfile -t readers < <(printf '%s\n' fuse/*.c | grep -vxF fuse/target.c)
   # What reads a field of a target, and what tests say of ops.
   words asked '\<(m|k->m|emit|ctx)->target->[a-z0-9_]+' backend_llvm/emit/*.c backend_cuda/emit/*.c |
     sed 's/\t.*target->/\t/'
-  words asked '\<out->[a-z0-9_]+' backend_llvm/emit/target.c | sed 's/out->//'
+  words asked '\<out->(generator)' runtime/compile/codegen.c | sed 's/out->//'
+  words asked '\<out->[a-z0-9_]+' backend_llvm/host/target.c | sed 's/out->//'
   words asked '\<target->[a-z0-9_]+' "${readers[@]}" fuse/target.h runtime/compile/pipeline.c \
-    backend_llvm/emit/*.c backend_cuda/emit/*.c | sed 's/target->//'
-  words reads '(->|\.)[a-z0-9_]+' "${readers[@]}" fuse/target.h backend_llvm/emit/*.c \
+    backend_llvm/{emit,units}/*.c backend_cuda/emit/*.c | sed 's/target->//'
+  words reads '(->|\.)[a-z0-9_]+' "${readers[@]}" fuse/target.h backend_llvm/{emit,units,host}/*.c \
     backend_cuda/emit/*.c runtime/compile/*.c |
     sed -E 's/->|\.//'
   cat test/conform/cases*.c | tr '\n' ' ' |

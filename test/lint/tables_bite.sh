@@ -11,7 +11,7 @@ trap 'rm -rf "$copy"' EXIT
 mkdir -p "$copy/test" "$copy/runtime" "$copy/backend_llvm" "$copy/backend_cuda"
 cp -r include lower guards fuse symshape "$copy"
 cp -r runtime/base runtime/trace runtime/compile runtime/tensor "$copy/runtime"
-cp -r backend_llvm/emit "$copy/backend_llvm"
+cp -r backend_llvm/{emit,units,host} "$copy/backend_llvm"
 cp -r backend_cuda/emit "$copy/backend_cuda"
 cp -r test/lint test/conform test/support "$copy/test"
 

@@ -89,8 +89,10 @@ size_t entry_find(const entry_t *entry, const char *text) {
   return (size_t)(at - entry->data) - 1;
 }
 
+size_t entry_host(const entry_t *entry) { return entry_behind_bytes(entry, 0); }
+
 size_t entry_kernels(const entry_t *entry) {
-  size_t at = entry_behind_bytes(entry, 0);
+  size_t at = entry_behind_bytes(entry, entry_host(entry));
   uint64_t n = entry_word(entry, at);
   at = entry_behind(entry, at, 1);
   for (uint64_t k = 0; k < n; k++)

@@ -4,6 +4,7 @@
 // on the graph as it was traced. With RG_GUARDED they become code, for the CPUs and of the tiers
 // that seeds choose, whose kernels run between guards.
 #include "backend_llvm/emit/compile.h"
+#include "backend_llvm/host/target.h"
 #include "lower/graph/eval_compare.h"
 #include "lower/loop/loop.h"
 #include "runtime/base/status.h"
@@ -63,7 +64,7 @@ static passed_t *make(loops_t *l, const rg_args_t *args) {
   dt_trace_request_t request = run->flags & RG_GUARDED
                                    ? rg_request(run, "loops", args->tensors)
                                    : rg_request_calls(run, "loops", args->tensors);
-  dt_status_t status = dt__llvm_host_target(cpu_of(run), run->p->threads, &target);
+  dt_status_t status = dt__host_target(cpu_of(run), run->p->threads, &target);
   target.strict_fp = run->p->strict;
   if (!status)
     status = dt__trace_run(&request, &v->traced);

@@ -3,6 +3,7 @@
 // evaluator, the loops after each loop stage to the interpreter. What is right after the last stage
 // is the code generator's fault.
 #include "backend_llvm/emit/compile.h"
+#include "backend_llvm/host/target.h"
 #include "lower/graph/eval.h"
 #include "lower/graph/eval_compare.h"
 #include "lower/loop/loop.h"
@@ -135,7 +136,7 @@ static void run_pipeline(stages_t *s, const dt_traced_t *traced) {
   dt_target_t target;
   dt_symenv_t *env = NULL;
   dt_program_t *program = NULL;
-  dt_status_t status = dt__llvm_host_target("", 2, &target);
+  dt_status_t status = dt__host_target("", 2, &target);
   if (!status)
     status = dt__symenv_clone(traced->env, &env);
   if (!status)

@@ -4,6 +4,7 @@
 // way's answers are compared with the evaluator's, and bit for bit with those of the code made as
 // ever. With RG_TWINS_TOO the other ways are programs of the same meaning (random_twin.h), which
 // the evaluator must find to be the same.
+#include "backend_llvm/host/target.h"
 #include "lower/graph/eval_compare.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/status.h"
@@ -264,7 +265,7 @@ void rg_run_ways(rg_run_t *run) {
     dt_compile_options_t options = {.quick = s->ways[w].quick, .llvm_level = s->ways[w].llvm_level};
     uint32_t threads = s->ways[w].threads ? s->ways[w].threads : run->p->threads;
     if (rg_failed(run, RG_HARNESS, "target",
-                  dt__llvm_host_target(s->ways[w].cpu ? s->ways[w].cpu : "", threads, &target)))
+                  dt__host_target(s->ways[w].cpu ? s->ways[w].cpu : "", threads, &target)))
       break;
     target.left_out = s->ways[w].left_out;
     target.strict_fp = run->p->strict;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // See rig.h. Grids are cut into pieces that run last to first, with scratch full of rubbish.
 #include "test/unit/backend_llvm/rig.h"
+#include "backend_llvm/host/target.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -30,7 +31,7 @@ void rig_open(rig_t *r) {
   assert_non_null(r->graph);
   r->program = dt__program_create(&r->arena, r->env, r->graph);
   assert_non_null(r->program);
-  expect_ok(dt__llvm_host_target(rig_cpu, 1, &r->target));
+  expect_ok(dt__host_target(rig_cpu, 1, &r->target));
 }
 
 void rig_close(rig_t *r) {

@@ -4,6 +4,7 @@
 #include "test/unit/backend_llvm/rig.h"
 
 #include "backend_llvm/emit/llvm_compat.h"
+#include "backend_llvm/host/target.h"
 
 #include <string.h>
 
@@ -15,7 +16,7 @@ typedef struct object_t {
 // An object of `text` (LLVM IR), through the machine that kernels use.
 static object_t assemble(const char *text) {
   dt_target_t target;
-  expect_ok(dt__llvm_host_target("", 1, &target));
+  expect_ok(dt__host_target("", 1, &target));
   LLVMInitializeX86TargetInfo();
   LLVMInitializeX86Target();
   LLVMInitializeX86TargetMC();

@@ -5,6 +5,7 @@
 
 #include "backend_cuda/emit/target.h"
 #include "backend_llvm/emit/compile.h"
+#include "backend_llvm/host/target.h"
 #include "backend_llvm/load/native.h"
 #include "lower/loop/loop.h"
 #include "runtime/base/memory.h"
@@ -84,7 +85,7 @@ static void compile(host_t *h) {
   dt_compile_options_t options = {.verify = true};
   void *object = NULL;
   size_t bytes = 0;
-  expect_ok(dt__llvm_host_target("", 1, &host));
+  expect_ok(dt__host_target("", 1, &host));
   expect_ok(dt__cuda_target(&h200, &host, &target));
   expect_ok(dt__symenv_clone(h->traced->env, &h->env));
   expect_ok(dt__pipeline_run(&h->arena, h->env, h->traced->graph,

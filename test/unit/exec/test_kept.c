@@ -180,7 +180,7 @@ static void test_forged_entries_are_made_anew(void **state) {
     else if (k == 3)
       e.bytes -= 8;
     else if (k == 4)
-      entry_set(&e, 0, entry_word(&e, 0) - 8); // of the host program
+      entry_set(&e, entry_host(&e), entry_word(&e, entry_host(&e)) - 8); // of the host program
     else
       memset(e.data + 8, 0, 64); // no object file
     entry_keep(&e, folder);

@@ -2,6 +2,7 @@
 // Code generation grows no faster than a program: the host program and all other units, in basic
 // blocks that are run of our own code, and in memory of our arenas. What LLVM takes is its own.
 #include "backend_llvm/emit/compile.h"
+#include "backend_llvm/host/target.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/watch.h"
 #include "runtime/compile/compile.h"
@@ -37,7 +38,7 @@ static void make(put_fn_t put, uint32_t n, uint64_t max_bytes, made_t *made, uin
   dt__arena_init(&made->arena, 0);
   made->arena.watch = &made->watch;
   dt_graph_t *graph = make_graph(put, n, &made->parsed, &made->env, out_nodes);
-  expect_ok(dt__llvm_host_target("x86-64-v3", 2, &made->target));
+  expect_ok(dt__host_target("x86-64-v3", 2, &made->target));
   expect_ok(dt__pipeline_run(&made->arena, made->env, graph,
                              &(dt_pipeline_request_t){.target = &made->target}, &made->program));
   expect_ok(dt__llvm_split(made->program, &made->target, 2, DT_UNIT_WORK, &made->map));

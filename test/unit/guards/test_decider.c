@@ -5,6 +5,7 @@
 // that there are many at little cost.
 #include "test/support/check.h"
 
+#include "backend_llvm/jit/jit.h"
 #include "ductile/ductile.h"
 #include "ductile/experimental.h"
 #include "runtime/base/status.h"
@@ -80,7 +81,7 @@ static void test_one_variant(void **state) {
   expect_ok(dt_session_create(runtime, NULL, &session));
   dt_function_t *function = make_function(runtime);
   assert_true(call_ok(session, function, 3));
-  if (dt__decide_available()) {
+  if (dt__jit()) {
     assert_int_equal(wait_until_covered(function), 1);
     assert_int_equal(function->decider.failed, 0);
   }
@@ -137,7 +138,7 @@ static void test_calls_while_variants_arrive(void **state) {
   }
   for (int64_t n = 1; n <= SIZES; n++)
     assert_true(call_ok(session, function, n));
-  if (dt__decide_available()) {
+  if (dt__jit()) {
     assert_int_equal(wait_until_covered(function), SIZES);
     assert_int_equal(function->decider.failed, 0);
   }

@@ -7,6 +7,7 @@
 #include "runtime/compile/worker_wire.h"
 
 #include "backend_llvm/emit/compile.h"
+#include "backend_llvm/host/target.h"
 #include "runtime/base/status.h"
 
 #include <elf.h>
@@ -156,7 +157,7 @@ static void say_target(void) {
   dt_target_t target;
   dt_text_t text;
   dt__text_init(&text);
-  dt_status_free(dt__llvm_host_target("x86-64-v2", 1, &target));
+  dt_status_free(dt__host_target("x86-64-v2", 1, &target));
   dt__target_write(&target, &text);
   say(DT_FRAME_DONE, dt__text_str(&text), text.len);
   dt__text_fini(&text);

@@ -6,6 +6,7 @@
 
 #include "backend_cuda/emit/emit.h"
 #include "backend_cuda/emit/target.h"
+#include "backend_llvm/host/target.h"
 #include "ductile/device.h"
 #include "runtime/base/status.h"
 #include "runtime/compile/compile.h"
@@ -119,8 +120,8 @@ static void check_graph(const char *text, const dt_target_t *target, const char 
 static uint32_t make_targets(dt_target_t *out) {
   static const dt_cuda_model_t models[] = {{8, 0, 108, 163 << 10, 40 << 20},
                                            {9, 0, 132, 227 << 10, 50 << 20}};
-  expect_ok(dt__llvm_host_target("x86-64-v3", 4, &out[0]));
-  expect_ok(dt__llvm_host_target("", 2, &out[1]));
+  expect_ok(dt__host_target("x86-64-v3", 4, &out[0]));
+  expect_ok(dt__host_target("", 2, &out[1]));
   expect_ok(dt__cuda_target(&models[0], &out[0], &out[2]));
   expect_ok(dt__cuda_target(&models[1], &out[1], &out[3]));
   out[1].strict_fp = out[3].strict_fp = true;
@@ -179,7 +180,7 @@ static void test_damaged(void **state) {
   dt_scan_t scan;
   dt_text_t text;
   dt__arena_init(&arena, 0);
-  expect_ok(dt__llvm_host_target("x86-64-v3", 4, &target));
+  expect_ok(dt__host_target("x86-64-v3", 4, &target));
   expect_ok(dt__symenv_create(&env));
   dt__scan_init(&scan, graph, strlen(graph), "graph");
   expect_ok(dt__graph_parse(&arena, env, &scan, &parsed));

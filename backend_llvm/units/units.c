@@ -5,7 +5,7 @@
 // On devices cheap codes of one kernel with equal demands on a processor share an entry, and an
 // argument of the launch selects one: in a graph an argument is cheaper to change than the
 // function. Dear codes are compiled in parallel instead (docs/graphs.md).
-#include "backend_llvm/emit/compile.h"
+#include "backend_llvm/units/units.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/status.h"

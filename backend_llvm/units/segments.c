@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Segments of a call: which kernels and readbacks each has, and from which segment on the symbols
 // of an expression have values.
-#include "backend_llvm/emit/compile.h"
+#include "backend_llvm/units/units.h"
 #include "runtime/base/status.h"
 
 uint32_t dt__llvm_segment_count(const dt_program_t *program) {
