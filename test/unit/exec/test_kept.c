@@ -191,6 +191,32 @@ static void test_forged_entries_are_made_anew(void **state) {
   }
 }
 
+// LLVM may be exchanged under the library: what another build of it made is made anew. That its file
+// has another name, or is there no more, is no other build.
+static void test_makers(void **state) {
+  (void)state;
+  char path[384];
+  empty_folder();
+  uint64_t hash = live(&whole_subject, 1);
+  for (int k = 0; k < 3; k++) {
+    find_entry(path);
+    entry_t e = entry_open(path);
+    char *maker = (char *)e.data + entry_behind(&e, 0, 1), *end = (char *)e.data + entry_host(&e);
+    assert_true(end - maker > 16 && memcmp(end - 2, "\" ", 2) == 0);
+    if (k == 0)
+      end[-3] ^= 1; // of the build id, or of the version
+    else if (k == 1)
+      *(char *)memmem(maker, (size_t)(end - maker), "/lib", 4) = '.'; // no such file
+    else
+      maker[0] = '.';
+    entry_keep(&e, folder);
+    assert_true(live_and_hear(&whole_subject, 1) == hash);
+    assert_int_equal(heard.found, k == 1);
+    assert_int_equal(heard.refused, k != 1);
+  }
+  assert_true(live_and_hear(&whole_subject, 1) == hash && heard.found); // a sound one is there
+}
+
 // Every so many bits of an entry, sums as they were: none is taken, nothing breaks.
 static void test_damaged_entries_are_made_anew(void **state) {
   (void)state;
@@ -312,5 +338,6 @@ static int teardown(void **state) {
 
 RUN_TESTS_WITH(setup, teardown, TEST(test_next_runtime_compiles_nothing),
                TEST(test_other_facts_are_other_entries), TEST(test_forged_entries_are_made_anew),
-               TEST(test_damaged_entries_are_made_anew), TEST(test_runtimes_at_once_compile_once),
-               TEST(test_nobody_is_waited_for_for_ever), TEST(test_waits_end_with_the_call))
+               TEST(test_makers), TEST(test_damaged_entries_are_made_anew),
+               TEST(test_runtimes_at_once_compile_once), TEST(test_nobody_is_waited_for_for_ever),
+               TEST(test_waits_end_with_the_call))
