@@ -26,52 +26,78 @@ static const feature_row_t rows[DT_CPU_FEATURES] = {
 // ---- This machine ---------------------------------------------------------------------------------
 #ifdef __x86_64__
 #include <cpuid.h>
+#include <pthread.h>
 
 #define OSXSAVE 27 // of leaf 1's ECX
+#define EXTENDED 0x80000000u
 
-static uint32_t saved_state(void) {
-  uint32_t r[REGS] = {0}, low = 0, high = 0;
-  if (!__get_cpuid(1, &r[REG_A], &r[REG_B], &r[REG_C], &r[REG_D]) || !(r[REG_C] >> OSXSAVE & 1))
-    return 0;
-  __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-  return low;
+// The leaves of the rows. Virtual machines may take long to answer, so each is asked for once.
+enum { LEAF_1, LEAF_7, LEAF_7_1, LEAF_EXTENDED, LEAVES };
+static uint32_t leaves[LEAVES][REGS];
+static uint32_t state; // that the system saves
+static char model[64];
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void ask(uint32_t leaf, uint32_t part, uint32_t out[REGS]) {
+  __cpuid_count(leaf, part, out[REG_A], out[REG_B], out[REG_C], out[REG_D]);
+}
+
+static void name_model(const uint32_t maker[REGS], uint32_t signature) {
+  char text[13] = "";
+  uint32_t family = signature >> 8 & 15, number = signature >> 4 & 15;
+  memcpy(text, &maker[REG_B], 4);
+  memcpy(text + 4, &maker[REG_D], 4);
+  memcpy(text + 8, &maker[REG_C], 4);
+  if (family == 6 || family == 15)
+    number |= (signature >> 16 & 15) << 4;
+  if (family == 15)
+    family += signature >> 20 & 255;
+  (void)snprintf(model, sizeof(model), "%s %u %u %u", text, family, number, signature & 15);
+}
+
+static void ask_all(void) {
+  uint32_t first[REGS], last[REGS], high = 0;
+  ask(0, 0, first);
+  if (first[REG_A] >= 1)
+    ask(1, 0, leaves[LEAF_1]);
+  if (first[REG_A] >= 7)
+    ask(7, 0, leaves[LEAF_7]);
+  if (leaves[LEAF_7][REG_A] >= 1) // how many parts it has
+    ask(7, 1, leaves[LEAF_7_1]);
+  ask(EXTENDED, 0, last);
+  if (last[REG_A] > EXTENDED)
+    ask(EXTENDED + 1, 0, leaves[LEAF_EXTENDED]);
+  if (leaves[LEAF_1][REG_C] >> OSXSAVE & 1)
+    __asm__ volatile("xgetbv" : "=a"(state), "=d"(high) : "c"(0));
+  name_model(first, leaves[LEAF_1][REG_A]);
+}
+
+static uint32_t leaf_of(const feature_row_t *row) {
+  return row->leaf == 1 ? LEAF_1 : row->leaf == 7 ? LEAF_7 + row->part : LEAF_EXTENDED;
 }
 
 dt_cpu_set_t dt__cpu_host(void) {
   dt_cpu_set_t set = 0;
-  uint32_t state = saved_state();
+  (void)pthread_once(&once, ask_all);
   for (uint32_t i = 0; i < DT_CPU_FEATURES; i++) {
     const feature_row_t *row = &rows[i];
-    uint32_t r[REGS] = {0}, last = 0;
-    // Leaf 7 says in EAX how many parts it has.
-    if (row->part && (!__get_cpuid_count(row->leaf, 0, &last, &r[REG_B], &r[REG_C], &r[REG_D]) ||
-                      last < row->part))
-      continue;
-    if (__get_cpuid_count(row->leaf, row->part, &r[REG_A], &r[REG_B], &r[REG_C], &r[REG_D]) &&
-        r[row->reg] >> row->bit & 1 && (state & row->state) == row->state)
+    if (leaves[leaf_of(row)][row->reg] >> row->bit & 1 && (state & row->state) == row->state)
       set |= (dt_cpu_set_t)1 << i;
   }
   return set;
 }
 
 void dt__cpu_model(char *out, size_t room) {
-  uint32_t r[REGS] = {0};
-  char maker[13] = "";
-  out[0] = '\0';
-  if (!__get_cpuid(0, &r[REG_A], &r[REG_B], &r[REG_C], &r[REG_D]))
-    return;
-  memcpy(maker, &r[REG_B], 4);
-  memcpy(maker + 4, &r[REG_D], 4);
-  memcpy(maker + 8, &r[REG_C], 4);
-  if (!__get_cpuid(1, &r[REG_A], &r[REG_B], &r[REG_C], &r[REG_D]))
-    return;
-  uint32_t family = r[REG_A] >> 8 & 15, model = r[REG_A] >> 4 & 15;
-  if (family == 6 || family == 15)
-    model |= (r[REG_A] >> 16 & 15) << 4;
-  if (family == 15)
-    family += r[REG_A] >> 20 & 255;
-  (void)snprintf(out, room, "%s %u %u %u", maker, family, model, r[REG_A] & 15);
+  (void)pthread_once(&once, ask_all);
+  (void)snprintf(out, room, "%s", model);
 }
+
+#define LEAF_IS(leaf, part)                                                                        \
+  (((leaf) == 1 && (part) == 0) || ((leaf) == 7 && (part) <= 1) ||                                 \
+   ((leaf) == EXTENDED + 1 && (part) == 0))
+#define FEATURE(id, name, level, leaf, part, reg, bit, state)                                      \
+  _Static_assert(LEAF_IS(leaf, part), "a leaf that is not asked for");
+#include "backend_llvm/host/features.def"
 #else
 dt_cpu_set_t dt__cpu_host(void) { return 0; }
 
