@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# usage: apart.sh PROGRAM LIBRARY JIT [WORKER]. The code generator is a file of its own (apart.c is what
+# usage: apart.sh PROGRAM LIBRARY JIT WORKER INSIDE. The code generator is a file of its own (apart.c is what
 # runs): without it everything but making code works, kept code too; it is opened where code must be
 # made, once, and never by a process whose code is kept or made by workers; one of another build is
-# refused; it is found beside the library, and where DUCTILE_JIT says.
+# refused; it is found beside the library, or beside the program INSIDE, which has the library in itself,
+# and where DUCTILE_JIT says.
 set -euo pipefail
-program=$1 library=$2 jit=$3 worker=${4:-}
+program=$1 library=$2 jit=$3 worker=$4 inside=$5
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work"/{both,alone,foreign,elsewhere,kept,workers}
@@ -71,15 +72,28 @@ life 'code was kept, and it is of another build' foreign "DT_OK $bits( jit)?( ll
 # Other code than is kept must be made.
 life 'other code' alone 'DT_E_UNSUPPORTED 0+' DUCTILE_STRICT_FP=1
 
-if [[ -n $worker ]]; then
-  export DUCTILE_CACHE_DIR=$work/workers DUCTILE_ISOLATION=worker DUCTILE_WORKER=$worker
-  life 'a worker makes it' both "DT_OK $bits" DUCTILE_LOG=cache
-  if grep -q 'not kept' "$work/said"; then
-    cat "$work/said"
-    failures=$((failures + 1))
-  fi
-  life 'a worker made it' both "DT_OK $bits" DUCTILE_LOG=cache:2,compile:2
-  said 'a worker made it' '[cache] all of apart.0'
+# The process itself never has it where workers make the code.
+export DUCTILE_CACHE_DIR=$work/workers DUCTILE_ISOLATION=worker DUCTILE_WORKER=$worker
+life 'a worker makes it' both "DT_OK $bits" DUCTILE_LOG=cache
+if grep -q 'not kept' "$work/said"; then
+  cat "$work/said"
+  failures=$((failures + 1))
 fi
+life 'a worker made it' both "DT_OK $bits" DUCTILE_LOG=cache:2,compile:2
+said 'a worker made it' '[cache] all of apart.0'
+unset DUCTILE_ISOLATION DUCTILE_WORKER
+
+# The library in a program.
+export DUCTILE_CACHE_DIR=$work/inside
+mkdir "$work/inside"
+cp "$inside" "$work/both/program"
+cp "$inside" "$work/alone/program"
+program=$work/both/program
+life 'a program that has the library' both "DT_OK $bits $llvm"
+life 'its code was kept' both "DT_OK $bits"
+program=$work/alone/program
+life 'its code was kept, and there is none' alone "DT_OK $bits"
+life 'a program without it' alone 'DT_E_UNSUPPORTED 0+' DUCTILE_CACHE_DIR=
+said 'a program without it' "looked for $work/alone/libductile-jit.so"
 [[ $failures -eq 0 ]]
 printf 'the code generator is a file of its own\n'

@@ -62,6 +62,10 @@ project(user C)
 find_package(Ductile 0.1 REQUIRED)
 add_executable(user user.c)
 target_link_libraries(user PRIVATE Ductile::ductile)
+if(TARGET Ductile::ductile_static)
+  add_executable(user_static user.c)
+  target_link_libraries(user_static PRIVATE Ductile::ductile_static)
+endif()
 TEXT
 if ! {
   "$cmake" -S "$work/project" -B "$work/project/build" -DCMAKE_PREFIX_PATH="$work/second" &&
@@ -71,7 +75,12 @@ if ! {
   exit 1
 fi
 
-for program in "$work/user_c" "$work/user_cc" "$work/project/build/user"; do
+programs=("$work/user_c" "$work/user_cc" "$work/project/build/user")
+if [[ -e $libdir/libductile.a ]]; then
+  programs+=("$work/project/build/user_static")
+  ! ldd "$work/project/build/user_static" | grep -q libductile || { printf 'user_static is not static\n' && exit 1; }
+fi
+for program in "${programs[@]}"; do
   answer=$("$program")
   printf '%s: %s\n' "${program##*/}" "$answer"
   [[ $answer == "$version 6" ]] || { printf 'expected: %s 6\n' "$version" && exit 1; }

@@ -191,8 +191,8 @@ static void test_forged_entries_are_made_anew(void **state) {
   }
 }
 
-// LLVM may be exchanged under the library: what another build of it made is made anew. That its file
-// has another name, or is there no more, is no other build.
+// LLVM may be exchanged under the library: what another build of it made is made anew. That its
+// file has another name, or is there no more, is no other build.
 static void test_makers(void **state) {
   (void)state;
   char path[384];
