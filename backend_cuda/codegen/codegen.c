@@ -128,6 +128,7 @@ static dt_status_t reload(void *device, dt_artifact_t *artifact, dt_compiled_t *
 const dt_codegen_t dt__cuda_codegen = {
     .target = dt__cuda_codegen_target,
     .emit = dt__cuda_codegen_emit,
+    .describe = dt__cuda_codegen_describe,
     .load = dt__cuda_codegen_load,
     .unit_work = UINT64_MAX, // each unit is a module, and loading one holds up what runs there
     .reload = reload,

@@ -16,6 +16,8 @@ dt_status_t dt__cuda_codegen_emit(const dt_program_t *program, const dt_unit_map
                                   uint32_t unit, const dt_target_t *target,
                                   const dt_compile_options_t *options, void **out,
                                   size_t *out_bytes) DT_MUST_USE;
+dt_status_t dt__cuda_codegen_describe(dt_program_t *program, const dt_unit_map_t *map,
+                                      const dt_target_t *target, uint32_t *out_infos) DT_MUST_USE;
 dt_status_t dt__cuda_codegen_load(dt_jobs_t *jobs, const dt_codegen_request_t *request,
                                   const dt_unit_map_t *map, const dt_object_t *units, uint32_t n,
                                   dt_compiled_t *out) DT_MUST_USE;

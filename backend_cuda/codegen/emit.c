@@ -61,12 +61,13 @@ static dt_status_t make_units(dt_jobs_t *jobs, const dt_codegen_request_t *reque
 
 // ---- Code -----------------------------------------------------------------------------------------
 
-static dt_status_t describe_kernels(const dt_codegen_request_t *request, const dt_unit_map_t *map,
-                                    dt_cuda_kernel_info_t *out) {
-  const dt_jit_t *jit = NULL;
-  DT_TRY(dt__jit_open(request->jit, &jit));
-  for (uint32_t i = 0; i < map->n_codes; i++)
-    DT_TRY(jit->devices[DT_CUDA]->describe(request->program, map, i, request->target, &out[i]));
+dt_status_t dt__cuda_codegen_describe(dt_program_t *program, const dt_unit_map_t *map,
+                                      const dt_target_t *target, uint32_t *out_infos) {
+  for (uint32_t i = 0; i < map->n_codes; i++) {
+    dt_cuda_kernel_info_t info = {0};
+    DT_TRY(dt__jit()->devices[DT_CUDA]->describe(program, map, i, target, &info));
+    dt__cuda_info_write(&info, out_infos + i * DT_CUDA_INFO_WORDS);
+  }
   return NULL;
 }
 
@@ -96,7 +97,8 @@ static dt_status_t load(dt_jobs_t *jobs, const dt_codegen_request_t *request,
       DT_ARENA_ARRAY(request->program->arena, dt_cuda_kernel_info_t, map->n_codes + 1);
   if (!kernels)
     return DT_NO_MEMORY();
-  DT_TRY(describe_kernels(request, map, kernels));
+  for (uint32_t i = 0; i < map->n_codes; i++)
+    dt__cuda_info_read(request->infos + i * DT_CUDA_INFO_WORDS, &kernels[i]);
   int64_t begin = dt__now_ns();
   if (n)
     DT_TRY(make_units(jobs, request, images, units, n));

@@ -144,6 +144,23 @@ static dt_status_t run_unit(void *opaque) {
   return status;
 }
 
+// How a device's codes are launched is known where they are made.
+typedef struct infos_t {
+  const dt_codegen_request_t *request;
+  const dt_unit_map_t *map;
+  const dt_worker_source_t *source;
+  uint32_t *words;
+} infos_t;
+
+static dt_status_t run_describe(void *opaque) {
+  infos_t *infos = opaque;
+  const dt_codegen_request_t *request = infos->request;
+  if (request->workers)
+    return dt__workers_infos(request->workers, infos->source, infos->words,
+                             infos->map->n_codes * request->codegen->info_words);
+  return request->codegen->describe(request->program, infos->map, request->target, infos->words);
+}
+
 // ---- Loading --------------------------------------------------------------------------------------
 
 static dt_status_t load_cpu(const dt_unit_map_t *map, const dt_object_t *objects,
@@ -224,14 +241,15 @@ static dt_status_t find_host(const dt_program_t *program, dt_compiled_t *out) {
 
 static dt_status_t compile_units(dt_jobs_t *jobs, const split_t *split, unit_t *units,
                                  dt_compiled_t *out) {
-  const dt_codegen_request_t *request = split->request;
+  dt_codegen_request_t own = *split->request, *request = &own;
   const dt_unit_map_t *map = &split->map;
   dt_worker_source_t source = {.number =
                                    request->workers ? dt__workers_number(request->workers) : 0,
                                .name = request->name,
                                .text = dt__text_str(&split->text),
                                .bytes = split->text.len};
-  dt_job_t *items = DT_ARENA_ARRAY(request->program->arena, dt_job_t, map->n_units);
+  dt_arena_t *arena = request->program->arena;
+  dt_job_t *items = DT_ARENA_ARRAY(arena, dt_job_t, map->n_units);
   if (!items)
     return DT_NO_MEMORY();
   for (uint32_t i = 0; i < map->n_units; i++) {
@@ -239,6 +257,14 @@ static dt_status_t compile_units(dt_jobs_t *jobs, const split_t *split, unit_t *
     items[i] = (dt_job_t){.run = run_unit, .arg = &units[i]};
   }
   DT_TRY(dt__jobs_run(jobs, items, map->n_units, request->threads));
+  if (request->codegen && request->codegen->describe) {
+    infos_t infos = {
+        request, map, &source,
+        DT_ARENA_ARRAY(arena, uint32_t, map->n_codes * request->codegen->info_words + 1)};
+    dt_job_t job = {.run = run_describe, .arg = &infos};
+    request->infos = infos.words;
+    DT_TRY(infos.words ? dt__jobs_run(jobs, &job, 1, 0) : DT_NO_MEMORY());
+  }
   DT_TRY(load(jobs, request, map, units, out));
   return find_host(request->program, out);
 }

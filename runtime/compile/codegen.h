@@ -20,12 +20,12 @@ typedef struct dt_codegen_request_t {
   const dt_codegen_t *codegen; // of the device whose target that is; NULL: a CPU
   void *device;                // as it knows it
   dt_workers_t *workers;       // that make the code; NULL: this process does
-  const char *jit;             // the code generator's file
   uint32_t threads;            // of `jobs`
   bool verify;
   const char *name; // for dumps
   uint32_t variant;
-  dt_artifact_t *keep; // receives the code; NULL: not wanted
+  dt_artifact_t *keep;   // receives the code; NULL: not wanted
+  const uint32_t *infos; // of a device's codes (dt_codegen_t.describe)
 } dt_codegen_request_t;
 
 // A kind of device. The host program of a variant is always the CPU's, and the last unit; the units
@@ -39,6 +39,9 @@ struct dt_codegen_t {
   dt_status_t (*emit)(const dt_program_t *program, const dt_unit_map_t *map, uint32_t unit,
                       const dt_target_t *target, const dt_compile_options_t *options, void **out,
                       size_t *out_bytes);
+  // How each code is launched, info_words numbers a code, from where code is made. NULL: load knows.
+  dt_status_t (*describe)(dt_program_t *program, const dt_unit_map_t *map,
+                          const dt_target_t *target, uint32_t *out_infos);
   // Loads the code of `n` units and fills kernels, n_kernels, device_code, code_bytes,
   // device_code_bytes and device_load_ns of `out`; and the request's artifact, where it has one.
   dt_status_t (*load)(dt_jobs_t *jobs, const dt_codegen_request_t *request,

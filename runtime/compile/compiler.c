@@ -318,7 +318,6 @@ static dt_status_t compile_all(compile_t *compile, dt_artifact_t *keep, dt_compi
                                   .codegen = compile->codegen,
                                   .device = compile->device,
                                   .workers = compiler->workers,
-                                  .jit = compiler->jit,
                                   .threads = threads_of(compile),
                                   .verify = compiler->verify,
                                   .name = compile->name,

@@ -543,6 +543,36 @@ dt_status_t dt__workers_unit(dt_workers_t *workers, const dt_worker_source_t *so
   return ask_object(workers, &request, out, out_bytes);
 }
 
+static dt_status_t read_infos(const dt_wire_frame_t *reply, uint32_t *out, uint32_t n) {
+  dt_scan_t scan;
+  dt__scan_init(&scan, reply->data, reply->bytes, "a worker's infos");
+  for (uint32_t k = 0; k < n; k++) {
+    int64_t value = 0;
+    DT_TRY(dt__scan_i64(&scan, &value));
+    if (value < 0 || value > UINT32_MAX)
+      return dt__scan_fail(&scan, "a number of 32 bits");
+    out[k] = (uint32_t)value;
+  }
+  return NULL;
+}
+
+dt_status_t dt__workers_infos(dt_workers_t *workers, const dt_worker_source_t *source,
+                              uint32_t *out, uint32_t n) {
+  char what[160];
+  (void)snprintf(what, sizeof(what), "launches of %.100s", source->name);
+  dt_wire_frame_t reply = {0};
+  request_t request = {.source = source,
+                       .kind = DT_FRAME_DESCRIBE,
+                       .data = "",
+                       .what = what,
+                       .hash = dt__hash(source->text, source->bytes, 0)};
+  dt_status_t status = ask(workers, &request, &reply);
+  if (!status)
+    status = read_infos(&reply, out, n);
+  dt__wire_free(&reply);
+  return status;
+}
+
 dt_status_t dt__workers_decide(dt_workers_t *workers, const dt_worker_source_t *source, void **out,
                                size_t *out_bytes) {
   request_t request = {.kind = DT_FRAME_DECIDE,

@@ -62,6 +62,9 @@ uint64_t dt__workers_number(dt_workers_t *workers);
 // *out (dt__free) has a zero behind it.
 dt_status_t dt__workers_unit(dt_workers_t *workers, const dt_worker_source_t *source, uint32_t unit,
                              dt_watch_t *watch, void **out, size_t *out_bytes) DT_MUST_USE;
+// Fills `n` numbers that say how the codes of the source's device are launched.
+dt_status_t dt__workers_infos(dt_workers_t *workers, const dt_worker_source_t *source,
+                              uint32_t *out, uint32_t n) DT_MUST_USE;
 dt_status_t dt__workers_decide(dt_workers_t *workers, const dt_worker_source_t *source, void **out,
                                size_t *out_bytes) DT_MUST_USE;
 

@@ -216,6 +216,31 @@ static bool answer_maker(const server_t *server) {
   return said;
 }
 
+static dt_status_t describe_codes(const server_t *server, dt_text_t *out) {
+  const dt_worker_job_t *job = &server->job;
+  const dt_codegen_t *codegen = server->has_job ? dt__codegens[job->target.device] : NULL;
+  if (!server->has_job || server->job_failure || !job->program || !codegen || !codegen->describe)
+    return DT_FAIL(DT_E_STATE, "no job of a device's");
+  uint32_t n = job->map.n_codes * codegen->info_words;
+  uint32_t *infos = DT_ARENA_ARRAY(job->program->arena, uint32_t, n + 1);
+  if (!infos)
+    return DT_NO_MEMORY();
+  DT_TRY(open_jit(server));
+  DT_TRY(codegen->describe(job->program, &job->map, &job->target, infos));
+  for (uint32_t k = 0; k < n; k++)
+    dt__text_printf(out, "%u ", infos[k]);
+  return dt__text_status(out);
+}
+
+static bool answer_describe(const server_t *server) {
+  dt_text_t text;
+  dt__text_init(&text);
+  dt_status_t status = describe_codes(server, &text);
+  bool said = status ? say_failed(status) : say(DT_FRAME_DONE, dt__text_str(&text), text.len);
+  dt__text_fini(&text);
+  return said;
+}
+
 // False: it is over.
 static bool answer(server_t *server, const dt_wire_frame_t *frame) {
   switch (frame->kind) {
@@ -230,6 +255,8 @@ static bool answer(server_t *server, const dt_wire_frame_t *frame) {
     return answer_decide(server, frame);
   case DT_FRAME_MAKER:
     return answer_maker(server);
+  case DT_FRAME_DESCRIBE:
+    return answer_describe(server);
   default:
     return false;
   }

@@ -26,6 +26,7 @@ typedef enum dt_frame_kind_t {
   DT_FRAME_UNIT,
   DT_FRAME_DECIDE,
   DT_FRAME_MAKER,
+  DT_FRAME_DESCRIBE,
   DT_FRAME_DONE,
   DT_FRAME_FAILED,
   DT_FRAME_DIED,
