@@ -54,6 +54,8 @@ dt_status_t dt__jit_find(const char *path, char **out) {
   places_t places;
   list_places(&places);
   const char *found = choose(path, &places);
+  if (found && access(found, R_OK) != 0)
+    found = NULL;
   *out = found ? dt__strdup(found) : NULL;
   return found && !*out ? DT_NO_MEMORY() : NULL;
 }

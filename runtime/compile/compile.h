@@ -37,6 +37,9 @@ struct dt_workers *dt__compiler_workers(const dt_compiler_t *compiler);
 const dt_target_t *dt__compiler_target(const dt_compiler_t *compiler);
 bool dt__compiler_verifies(const dt_compiler_t *compiler);
 const char *dt__compiler_jit(const dt_compiler_t *compiler);
+// Whether there is a code generator. Where its file is found it is not opened; on any thread but a
+// compile thread.
+bool dt__compiler_has_codegen(dt_compiler_t *compiler);
 
 // A part of a call: planned, then run. A call has several where it reads numbers from its own data.
 typedef struct dt_compiled_segment_t {

@@ -5,6 +5,8 @@
 #include "runtime/compile/compile.h"
 #include "runtime/compile/external.h"
 
+#include "backend_llvm/host/target.h"
+#include "backend_llvm/jit/jit.h"
 #include "lower/loop/loop.h"
 #include "runtime/base/disk_cache.h"
 #include "runtime/base/log.h"
@@ -43,6 +45,7 @@ typedef struct describe_t {
 static dt_status_t run_describe(void *opaque) {
   describe_t *describe = opaque;
   const char *cpu = describe->options->cpu ? describe->options->cpu : "";
+  DT_TRY(dt__host_runs(cpu));
   return dt__codegen_target(describe->compiler->workers, cpu, describe->options->pool_width,
                             &describe->compiler->target);
 }
@@ -302,6 +305,22 @@ static dt_status_t run_open(void *opaque) {
   return dt__codegen_open(compiler->workers, compiler->jit);
 }
 
+bool dt__compiler_has_codegen(dt_compiler_t *compiler) {
+  char *file = NULL;
+  if (dt__codegen_is_open(compiler->workers))
+    return true;
+  dt_status_t status = dt__jit_find(compiler->jit, &file);
+  bool found = !status && file;
+  dt__free(file);
+  if (!status && !found) { // the loader may find it
+    dt_job_t job = {.run = run_open, .arg = compiler};
+    status = dt__jobs_run(compiler->jobs, &job, 1, 0);
+    found = !status;
+  }
+  dt_status_free(status);
+  return found;
+}
+
 // The code generator is opened beside the first passes of the first compile.
 static dt_status_t begin(compile_t *compile) {
   dt_compiler_t *compiler = compile->compiler;
@@ -472,7 +491,6 @@ static dt_status_t make_entry(compile_t *compile, const char *cpu, dt_text_t *ou
 
 dt_status_t dt__compile_entry(dt_compiler_t *compiler, const dt_compile_request_t *request,
                               const char *cpu, dt_text_t *out) {
-  DT_TRY(dt__codegen_available());
   compile_t compile = {.compiler = compiler,
                        .traced = request->traced,
                        .name = request->name,

@@ -2,6 +2,8 @@
 // See level.h. The levels are those of the x86-64 psABI ("Microarchitecture Levels").
 #include "runtime/compile/level.h"
 
+#include "backend_llvm/host/cpu.h"
+
 #include <string.h>
 
 const dt_level_t dt__levels[DT_LEVELS] = {
@@ -16,22 +18,9 @@ uint32_t dt__level_find(const char *name, size_t len) {
   return k;
 }
 
-// By CPUID, and by what the system saves of the registers (XGETBV).
 static bool runs(uint32_t level) {
-#if defined(__x86_64__)
-  __builtin_cpu_init();
-  switch (level) {
-  case 0:
-    return __builtin_cpu_supports("x86-64-v2");
-  case 1:
-    return __builtin_cpu_supports("x86-64-v3");
-  default:
-    return __builtin_cpu_supports("x86-64-v4");
-  }
-#else
-  (void)level;
-  return false;
-#endif
+  dt_cpu_set_t set = 0;
+  return dt__cpu_level(dt__levels[level].cpu, &set) && !(set & ~dt__cpu_host());
 }
 
 uint32_t dt__levels_here(const char *cpu) {

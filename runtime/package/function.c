@@ -7,7 +7,6 @@
 #include "runtime/base/log.h"
 #include "runtime/base/options.h"
 #include "runtime/base/status.h"
-#include "runtime/compile/codegen.h"
 #include "runtime/exec/function.h"
 #include "runtime/exec/miss.h"
 #include "runtime/exec/runtime.h"
@@ -186,9 +185,7 @@ static dt_status_t complete(dt_package_t *package, dt_function_t *function, prog
   function->takes_elements = true;
   function->pins = 1; // its variants do not go: they would not come back without a compiler
   DT_TRY(add_variants(package, function, program->index));
-  dt_status_t available = dt__codegen_available();
-  function->frozen = available != NULL;
-  dt_status_free(available);
+  function->frozen = !dt__compiler_has_codegen(package->runtime->compiler);
   return NULL;
 }
 
