@@ -31,9 +31,9 @@ typedef struct rig_t {
   uint32_t n_inputs, n_outputs;
 } rig_t;
 
-// Of /proc/self/smaps_rollup, in bytes; 0 where there is none.
-static double rollup(const char *field) {
-  FILE *file = fopen("/proc/self/smaps_rollup", "r");
+// A line of /proc/self/…, in bytes; 0 where there is none.
+static double read_field(const char *path, const char *field) {
+  FILE *file = fopen(path, "r");
   char line[256];
   unsigned long long kib = 0;
   size_t len = strlen(field);
@@ -43,6 +43,18 @@ static double rollup(const char *field) {
   if (file)
     (void)fclose(file);
   return (double)kib * 1024;
+}
+
+static double rollup(const char *field) { return read_field("/proc/self/smaps_rollup", field); }
+static double about_self(const char *field) { return read_field("/proc/self/status", field); }
+
+// The most that is resident is counted from here on.
+static void forget_peak(void) {
+  FILE *file = fopen("/proc/self/clear_refs", "w");
+  if (!file)
+    return;
+  (void)fputs("5", file);
+  (void)fclose(file);
 }
 
 // The size of a dim that varies: what --dim says, or 1.
@@ -166,12 +178,16 @@ static void finish(rig_t *rig) {
 
 static bool measure(const options_t *options, rig_t *rig, bench_report_t *report) {
   const char *slash = strrchr(options->path, '/'), *name = slash ? slash + 1 : options->path;
-  double before = rollup("Pss"), begin = bench_now_ns(), later[LATER_CALLS];
+  forget_peak();
+  double before = rollup("Pss"), resident = about_self("VmRSS"), begin = bench_now_ns();
+  double later[LATER_CALLS];
   if (!bench_ok(start(options, rig), options->path))
     return false;
   double first = bench_now_ns() - begin, held = rollup("Pss") - before;
+  double peak = about_self("VmHWM") - resident;
   bench_value(report, name, "first answer", "ms", first / 1e6);
   bench_value(report, name, "memory added", "MB", held / 1e6);
+  bench_value(report, name, "peak added", "MB", peak / 1e6);
   bench_value(report, name, "private", "MB",
               (rollup("Private_Dirty") + rollup("Private_Clean")) / 1e6);
   for (int k = 0; k < LATER_CALLS; k++) {
@@ -189,8 +205,9 @@ static int usage(FILE *to) {
               "\n"
               "Makes a runtime, opens the ONNX model, or a package (.dtp), and calls it once: "
               "how long that\n"
-              "took, what memory it added (proportional set size), and how long later calls take. "
-              "Dims that vary have "
+              "took, what memory it added (proportional set size; at most, what is resident), and "
+              "how long later\n"
+              "calls take. Dims that vary have "
               "size 1\n"
               "without --dim. --output writes the first result, if it is f32. DUCTILE_CACHE_DIR "
               "says whether\n"

@@ -24,7 +24,7 @@ typedef struct options_t {
   uint32_t mode, threads;
   double seconds;
   int64_t deadline;
-  bool names_are_hints, json;
+  bool names_are_hints, map, json;
 } options_t;
 
 // ORDER(dt_call_mode_t)
@@ -55,6 +55,7 @@ static const cli_option_t rows[] = {
      NULL, 0, 0},
     CLI_ROW_DATA(options_t),
     CLI_ROW_NAMES_ARE_HINTS(options_t),
+    CLI_ROW_MAP(options_t),
     CLI_ROW_DEADLINE(options_t,
                      "for opening the model, and for each call, as in 500ms or 2s, after "
                      "which the measurement ends (default: none)"),
@@ -65,7 +66,8 @@ static const cli_command_t command = {
     .name = ME,
     .usage = "bench MODEL [--dim NAME=SIZES]… [--input NAME=SPEC]… [--device WHERE]\n"
              "                     [--mode MODE] [--threads N] [--seconds X] [--trace FILE]\n"
-             "                     [--data FOLDER] [--names-are-hints] [--deadline TIME] [--json]",
+             "                     [--data FOLDER] [--names-are-hints] [--map] [--deadline TIME]\n"
+             "                     [--json]",
     .about =
         "Calls the ONNX model in the file MODEL, by compiled code, at every combination of the "
         "sizes "
@@ -92,6 +94,7 @@ static const cli_command_t command = {
 typedef struct job_t {
   const options_t *options;
   cli_place_t place;
+  dt_runtime_t *runtime;
   cli_model_t model;
   cli_sweep_t sweep;
   const char **specs; // of each input; NULL: random
@@ -249,11 +252,14 @@ static void tell_trace(const job_t *job, uint64_t n, uint64_t compiled) {
 }
 
 static int tell_total(const job_t *job) {
+  dt_runtime_stats_t all = {.struct_size = sizeof(all)};
   dt_function_counters_t function = {.struct_size = sizeof(function)};
   dt_session_counters_t session = {.struct_size = sizeof(session)};
   dt_status_t status = dt_function_counters(job->model.function, &function);
   if (!status)
     status = dt_session_counters(job->model.session, &session);
+  if (!status)
+    status = dt_runtime_stats(job->runtime, &all);
   if (status)
     return cli_failed(ME, job->options->path, status);
   uint64_t held = dt_session_bytes(job->model.session) + session.executable_bytes;
@@ -262,25 +268,28 @@ static int tell_total(const job_t *job) {
                  "\"compile_ms\":%.3f,\"evaluator_calls\":%llu,\"guard_ns\":%.1f,"
                  "\"graph_calls\":%llu,\"graph_updates\":%llu,\"bytes\":%llu,"
                  "\"session_bytes\":%llu,\"code_bytes\":%llu,\"constant_bytes\":%llu,"
-                 "\"call_bytes\":%llu,\"peak_bytes\":%llu}\n",
+                 "\"original_bytes\":%llu,\"mapped_bytes\":%llu,\"call_bytes\":%llu,"
+                 "\"peak_bytes\":%llu}\n",
                  (unsigned long long)job->shapes, function.variants,
                  (unsigned long long)function.compiles, (double)function.compile_ns * 1e-6,
                  (unsigned long long)function.evaluator_calls, job->guard_ns,
                  (unsigned long long)session.graph_calls, (unsigned long long)session.nodes_set,
                  (unsigned long long)(held + function.code_bytes + function.constant_bytes),
                  (unsigned long long)held, (unsigned long long)function.code_bytes,
-                 (unsigned long long)function.constant_bytes, (unsigned long long)job->call_bytes,
-                 (unsigned long long)cli_peak_bytes());
+                 (unsigned long long)function.constant_bytes,
+                 (unsigned long long)all.constant_bytes, (unsigned long long)all.mapped_bytes,
+                 (unsigned long long)job->call_bytes, (unsigned long long)cli_peak_bytes());
   else
     (void)printf(
         "%llu shape%s, %u variant%s in %.0f ms of compiling; guards %.0f ns; %llu graph "
-        "updates; %.1f MB (session %.1f, code %.1f, constants %.1f; the largest call %.1f, "
-        "the process at most %.1f)\n",
+        "updates; %.1f MB (session %.1f, code %.1f, packed constants %.1f; constants %.1f, and "
+        "%.1f in mapped files; the largest call %.1f, the process at most %.1f)\n",
         (unsigned long long)job->shapes, job->shapes == 1 ? "" : "s", function.variants,
         function.variants == 1 ? "" : "s", (double)function.compile_ns * 1e-6, job->guard_ns,
         (unsigned long long)session.nodes_set,
         (double)(held + function.code_bytes + function.constant_bytes) * 1e-6, (double)held * 1e-6,
         (double)function.code_bytes * 1e-6, (double)function.constant_bytes * 1e-6,
+        (double)all.constant_bytes * 1e-6, (double)all.mapped_bytes * 1e-6,
         (double)job->call_bytes * 1e-6, (double)cli_peak_bytes() * 1e-6);
   return CLI_DONE;
 }
@@ -417,6 +426,7 @@ int cli_bench(int argc, char **argv) {
   options.path = files.items[0];
   job.place.data = options.data;
   job.place.names_are_hints = options.names_are_hints;
+  job.place.map = options.map;
   job.place.deadline = options.deadline;
   job.place.mode = (dt_call_mode_t)options.mode;
   if (!cli_place_device(options.device, &job.place))
@@ -426,6 +436,7 @@ int cli_bench(int argc, char **argv) {
     dt_runtime_t *runtime = NULL;
     dt_runtime_options_t about = {.struct_size = sizeof(about), .threads = options.threads};
     dt_status_t status = dt_runtime_create(&about, &runtime);
+    job.runtime = runtime;
     if (!status)
       status = cli_model_open(&job.model, runtime, options.path, &job.place);
     result = status ? cli_failed(ME, options.path, status) : run(&job);

@@ -23,8 +23,10 @@ bool cli_place_device(const char *text, cli_place_t *out) {
 // ---- Opening --------------------------------------------------------------------------------------
 static dt_status_t open_model(cli_model_t *model, dt_runtime_t *runtime, const char *path,
                               const cli_place_t *place) {
-  dt_onnx_options_t file = {
-      .struct_size = sizeof(file), .data_folder = place->data, .deadline_ns = model->end_ns};
+  dt_onnx_options_t file = {.struct_size = sizeof(file),
+                            .access = place->map ? DT_ONNX_MAP : DT_ONNX_READ,
+                            .data_folder = place->data,
+                            .deadline_ns = model->end_ns};
   dt_function_options_t about = {.struct_size = sizeof(about),
                                  .name = place->name,
                                  .call_mode = place->mode,

@@ -16,6 +16,7 @@ typedef struct cli_place_t {
   const char *data; // folder of external data; NULL: the model's
   const char *name; // of the function; NULL: the model's
   bool names_are_hints;
+  bool map; // files are mapped, not read
   dt_call_mode_t mode;
   dt_limit_action_t limit_action;
   int64_t deadline; // nanoseconds from when the model is opened to the end of its calls; 0: none
@@ -50,6 +51,12 @@ typedef struct cli_place_t {
    .help =                                                                                         \
        "dims of one name may have different sizes, for models whose exporter named them wrongly; " \
        "--dim then takes INPUT.D=SIZE"}
+#define CLI_ROW_MAP(type)                                                                          \
+  {.name = "map",                                                                                  \
+   .kind = CLI_FLAG,                                                                               \
+   .at = offsetof(type, map),                                                                      \
+   .help = "map the model's files instead of reading them: weights are read where they lie; "      \
+           "nobody may write to the files meanwhile"}
 // As dt_device_parse; NULL is the CPU.
 bool cli_place_device(const char *text, cli_place_t *out);
 

@@ -20,7 +20,7 @@ typedef struct options_t {
   cli_list_t inputs, outputs, dims;
   uint32_t threads;
   int64_t deadline;
-  bool names_are_hints, json;
+  bool names_are_hints, map, json;
 } options_t;
 
 static const cli_option_t rows[] = {
@@ -41,6 +41,7 @@ static const cli_option_t rows[] = {
     CLI_ROW_THREADS(options_t),
     CLI_ROW_DATA(options_t),
     CLI_ROW_NAMES_ARE_HINTS(options_t),
+    CLI_ROW_MAP(options_t),
     CLI_ROW_DEADLINE(options_t,
                      "for opening the model and its call, as in 500ms or 2s, after which "
                      "it is given up (default: none)"),
@@ -52,7 +53,7 @@ static const cli_command_t command = {
     .usage =
         "run MODEL --input NAME=FILE… [--output NAME=FILE]… [--dim NAME=SIZE]…\n"
         "                   [--device WHERE] [--threads N] [--data FOLDER] [--names-are-hints]\n"
-        "                   [--deadline TIME] [--json]",
+        "                   [--map] [--deadline TIME] [--json]",
     .about =
         "Runs the ONNX model in the file MODEL once, by compiled code. Inputs that are not given "
         "are\n"
@@ -325,6 +326,7 @@ int cli_run(int argc, char **argv) {
   options.path = files.items[0];
   place.data = options.data;
   place.names_are_hints = options.names_are_hints;
+  place.map = options.map;
   place.deadline = options.deadline;
   if (!cli_place_device(options.device, &place))
     return cli_complain(ME, CLI_USAGE, "--device %s: expected " CLI_DEVICES, options.device);

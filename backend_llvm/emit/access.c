@@ -5,6 +5,10 @@
 
 static unsigned alignment_of(dt_dtype_t dtype) { return (unsigned)dt_dtype_size(dtype); }
 
+unsigned dt__load_alignment(const dt_emit_t *m, dt_dtype_t dtype) {
+  return m->device ? alignment_of(dtype) : 1;
+}
+
 static LLVMValueRef from_memory(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef value) {
   if (dtype != DT_BOOL)
     return value;
@@ -18,10 +22,9 @@ static LLVMValueRef to_memory(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef value
 }
 
 // States the alignment of a masked access: an attribute of its address argument (1-based).
-static void align_argument(dt_emit_t *m, LLVMValueRef call, unsigned argument, dt_dtype_t dtype) {
+static void align_argument(dt_emit_t *m, LLVMValueRef call, unsigned argument, unsigned alignment) {
   unsigned kind = LLVMGetEnumAttributeKindForName("align", 5);
-  LLVMAddCallSiteAttribute(call, argument,
-                           LLVMCreateEnumAttribute(m->context, kind, alignment_of(dtype)));
+  LLVMAddCallSiteAttribute(call, argument, LLVMCreateEnumAttribute(m->context, kind, alignment));
 }
 
 LLVMValueRef dt__emit_load_at(dt_emit_t *m, dt_dtype_t dtype, uint32_t lanes, LLVMValueRef address,
@@ -45,13 +48,13 @@ void dt__emit_store_at(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef value, LLVMV
 LLVMValueRef dt__emit_load(dt_emit_t *m, dt_dtype_t dtype, uint32_t lanes, LLVMValueRef address,
                            LLVMValueRef mask, LLVMValueRef other) {
   if (!mask)
-    return dt__emit_load_at(m, dtype, lanes, address, alignment_of(dtype), false);
+    return dt__emit_load_at(m, dtype, lanes, address, dt__load_alignment(m, dtype), false);
   LLVMTypeRef type = dt__emit_widen(dt__emit_memory_type(m, dtype), lanes);
   LLVMValueRef kept = other ? to_memory(m, dtype, other) : LLVMConstNull(type);
   LLVMTypeRef types[2] = {type, m->t_ptr};
   LLVMValueRef args[3] = {address, mask, kept};
   LLVMValueRef call = dt__emit_intrinsic(m, "llvm.masked.load", types, 2, args, 3);
-  align_argument(m, call, 1, dtype);
+  align_argument(m, call, 1, dt__load_alignment(m, dtype));
   return from_memory(m, dtype, call);
 }
 
@@ -65,7 +68,7 @@ void dt__emit_store(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef value, LLVMValu
   LLVMTypeRef types[2] = {LLVMTypeOf(value), m->t_ptr};
   LLVMValueRef args[3] = {value, address, mask};
   LLVMValueRef call = dt__emit_intrinsic(m, "llvm.masked.store", types, 2, args, 3);
-  align_argument(m, call, 2, dtype);
+  align_argument(m, call, 2, alignment_of(dtype));
 }
 
 // There are gather instructions for 4 and 8 bytes only.
@@ -76,7 +79,7 @@ static LLVMValueRef gather_by_scalars(dt_emit_t *m, dt_dtype_t dtype, LLVMValueR
   for (uint32_t i = 0; i < lanes; i++) {
     LLVMValueRef at = LLVMBuildExtractElement(m->b, addresses, dt__emit_i64(m, i), "");
     LLVMValueRef load = LLVMBuildLoad2(m->b, element, at, "");
-    LLVMSetAlignment(load, alignment_of(dtype));
+    LLVMSetAlignment(load, dt__load_alignment(m, dtype));
     all = LLVMBuildInsertElement(m->b, all, load, dt__emit_i64(m, i), "");
   }
   return from_memory(m, dtype, all);
@@ -98,7 +101,7 @@ LLVMValueRef dt__emit_gather(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef addres
   LLVMValueRef args[3] = {addresses, mask ? mask : LLVMConstAllOnes(LLVMVectorType(m->t_i1, lanes)),
                           other ? other : LLVMConstNull(type)};
   LLVMValueRef call = dt__emit_intrinsic(m, "llvm.masked.gather", types, 2, args, 3);
-  align_argument(m, call, 1, dtype);
+  align_argument(m, call, 1, dt__load_alignment(m, dtype));
   return call;
 }
 
@@ -118,5 +121,5 @@ void dt__emit_scatter(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef value, LLVMVa
   LLVMTypeRef types[2] = {LLVMTypeOf(value), LLVMTypeOf(addresses)};
   LLVMValueRef args[3] = {value, addresses, mask};
   LLVMValueRef call = dt__emit_intrinsic(m, "llvm.masked.scatter", types, 2, args, 3);
-  align_argument(m, call, 2, dtype);
+  align_argument(m, call, 2, alignment_of(dtype));
 }

@@ -137,6 +137,9 @@ LLVMValueRef dt__emit_element(dt_emit_t *m, LLVMTypeRef element, LLVMValueRef ba
                               LLVMValueRef index);
 
 // ---- Memory ------------------------------------------------------------------------------------------
+// What loads may assume of addresses of elements: nothing on a CPU, where constants are read where
+// a file has them. Its code is the same either way.
+unsigned dt__load_alignment(const dt_emit_t *m, dt_dtype_t dtype);
 // Elements of `dtype` as values (BOOL: i1). Scalar, or `lanes` neighbours from `address`; `mask`
 // (vector of i1) may be NULL; lanes that are off read nothing and give `other` (NULL: zero).
 LLVMValueRef dt__emit_load(dt_emit_t *m, dt_dtype_t dtype, uint32_t lanes, LLVMValueRef address,

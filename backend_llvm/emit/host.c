@@ -368,6 +368,9 @@ static dt_status_t emit_steps(const run_t *run, const char *name, uint32_t first
   h.table = dt__body_slot(&h.k, m->t_i64, addresses);
   for (uint32_t k = first; k < last && !m->failure; k++) {
     const dt_host_step_t *step = &run->steps[k];
+    if (!run->symbols) // once: a launch says which kernel it is of
+      LLVMBuildStore(m->b, dt__emit_i64(m, step->first),
+                     dt__host_field(&h, offsetof(dt_frame_t, once_kernel)));
     if (is_shared(step))
       call_repeat(run, &h, step);
     else
@@ -562,8 +565,11 @@ dt_status_t dt__emit_host(dt_emit_t *m, const dt_unit_map_t *map) {
   DT_TRY(dt__llvm_segments_verify(&m->program));
   p.params = DT_ARENA_ARRAY(&m->arena, dt_kernel_params_t, n + 1);
   p.stands = DT_ARENA_ARRAY(&m->arena, uint32_t, (size_t)m->program.buffers.len + 1);
-  if (!p.params || !p.stands)
+  p.once = DT_ARENA_ARRAY(&m->arena, uint32_t, (size_t)m->program.buffers.len + 1);
+  if (!p.params || !p.stands || !p.once)
     return DT_NO_MEMORY();
+  for (uint32_t b = 0; b < m->program.buffers.len; b++)
+    p.once[b + 1] = p.once[b] + (m->program.buffers.items[b].kind == DT_BUFFER_ONCE);
   for (uint32_t i = 0; i < n; i++) {
     dt_text_t text;
     dt__text_init(&text);

@@ -179,7 +179,7 @@ static LLVMValueRef placed(dt_host_t *h, size_t memory, uint32_t buffer) {
   return dt__emit_offset(m, base, dt__host_value(h, m->program.offsets.items[buffer]));
 }
 
-// An argument's, a constant's or a result's, from the frame's table.
+// An argument's, a constant's, a result's or a ONCE buffer's, from the frame's table.
 static LLVMValueRef tabled(dt_host_t *h, size_t table, uint32_t index) {
   dt_emit_t *m = h->k.m;
   return dt__host_load_at(h, m->t_ptr, dt__host_load_field(h, m->t_ptr, table), index);
@@ -195,7 +195,7 @@ static LLVMValueRef find_address(dt_host_t *h, dt_buffer_id_t id) {
   case DT_BUFFER_OUTPUT:
     return tabled(h, offsetof(dt_frame_t, outputs), buffer->index);
   case DT_BUFFER_ONCE:
-    return placed(h, offsetof(dt_frame_t, once), id.id - 1);
+    return tabled(h, offsetof(dt_frame_t, once), h->of->once[id.id - 1]);
   default:
     return placed(h, offsetof(dt_frame_t, block), id.id - 1);
   }

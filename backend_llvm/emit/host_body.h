@@ -12,6 +12,7 @@ typedef struct dt_host_program_t {
   const dt_unit_map_t *map;
   dt_kernel_params_t *params; // by kernel
   uint32_t *stands;           // by buffer, [id - 1]: 0 but while steps are compared
+  uint32_t *once;             // by buffer, [id - 1]: of a ONCE buffer, how many are before it
   DT_VEC(uint32_t) symbols;   // that a call brings
 } dt_host_program_t;
 

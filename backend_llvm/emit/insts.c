@@ -200,7 +200,7 @@ static LLVMValueRef load_uniform(dt_body_t *k, const dt_inst_t *inst, uint32_t l
   if (safe)
     address = LLVMBuildSelect(m->b, safe, address, k->dead, "");
   LLVMValueRef value =
-      dt__emit_load_at(m, inst->dtype, 0, address, (uint32_t)dt_dtype_size(inst->dtype),
+      dt__emit_load_at(m, inst->dtype, 0, address, dt__load_alignment(m, inst->dtype),
                        !safe && is_invariant(k, inst));
   if (!mask)
     return value;
@@ -250,7 +250,7 @@ static LLVMValueRef load_lanes(dt_body_t *k, const dt_inst_t *inst, uint32_t lev
   mask = kept ? NULL : and_mask(k, mask, k->masks[c]);
   if (address->access == DT_ACCESS_UNIT && !mask) {
     uint32_t alignment =
-        address->alignment ? address->alignment : (uint32_t)dt_dtype_size(inst->dtype);
+        address->alignment ? address->alignment : dt__load_alignment(m, inst->dtype);
     return dt__emit_load_at(m, inst->dtype, k->lanes, address->at[c], alignment,
                             is_invariant(k, inst));
   }

@@ -39,7 +39,7 @@ typedef struct dt_external_entry_t {
 // second by plan. A program that reads numbers from its own data is planned and run in segments, in
 // order: the plan of a later one reads them (from the block, or from arguments, constants, ONCE
 // memory) into `symbols`.
-#define DT_FRAME_VERSION 3u // of what generated code knows of this file and of dt_control_t
+#define DT_FRAME_VERSION 4u // of what generated code knows of this file and of dt_control_t
 typedef struct dt_frame_t {
   // In.
   uint32_t version; // DT_FRAME_VERSION
@@ -49,7 +49,7 @@ typedef struct dt_frame_t {
   int64_t *symbols;                            // values by symbol index
   void *const *inputs;                         // address of element 0 of each argument
   void *const *constants;                      // address of each constant
-  char *once;                                  // the variant's ONCE memory
+  void *const *once;                           // address of each ONCE buffer, in their order
   const dt_kernel_fn_t *kernels;               // by code index (dt_unit_map_t)
   const dt_external_entry_t *const *externals; // by call of a user's op
   // Set by plan.
@@ -80,7 +80,8 @@ typedef struct dt_frame_t {
   // not called: each region's kernels are handed to `launch` once, whatever its predicate says, for
   // a caller that builds something of them.
   void (*region)(struct dt_frame_t *frame, int64_t mark, const void *predicate);
-  void *owner; // of who made the callbacks; generated code does not look at it
+  void *owner;         // of who made the callbacks; generated code does not look at it
+  int64_t once_kernel; // set by once: which of the ONCE kernels is launched next
 } dt_frame_t;
 
 // Marks nest: IF … [ELSE …] ENDIF, SWITCH … CASE … CASE … ENDSWITCH, and WHILE … AGAIN, after whose

@@ -70,6 +70,9 @@ dt_status_t dt__onnx_set_ranges(dt_onnx_external_t *file, dt_onnx_access_t acces
 dt_status_t dt__onnx_load_external(dt_onnx_externals_t *externals, const dt_onnx_tensor_t *tensor,
                                    const char *what, dt_onnx_pace_t *pace,
                                    const unsigned char **out) DT_MUST_USE;
+// What holds the data that were loaded, and where in the file they begin.
+const dt_onnx_bytes_t *dt__onnx_external_bytes(const dt_onnx_externals_t *externals,
+                                               const dt_onnx_tensor_t *tensor, uint64_t *out_at);
 void dt__onnx_externals_fini(dt_onnx_externals_t *externals);
 
 #endif // DT_FRONTENDS_ONNX_EXTERNAL_H

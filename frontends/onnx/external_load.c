@@ -85,6 +85,7 @@ typedef struct opened_t {
   const char *model; // for messages
   dt_onnx_pace_t *pace;
   char what[WHAT_BYTES]; // the file, for messages
+  dt_file_stamp_t stamp;
 } opened_t;
 
 static dt_status_t open_again(opened_t *o) {
@@ -94,8 +95,10 @@ static dt_status_t open_again(opened_t *o) {
                  o->model, file->name, (unsigned long long)file->file_bytes);
   DT_TRY(dt__onnx_open_beneath(o->externals->folder, file->name, &o->fd, &st));
   if ((uint64_t)st.st_dev == file->device && (uint64_t)st.st_ino == file->inode &&
-      (uint64_t)st.st_size == file->file_bytes)
+      (uint64_t)st.st_size == file->file_bytes) {
+    o->stamp = dt__onnx_stamp(&st);
     return NULL;
+  }
   (void)dt__sys_close(o->fd);
   return DT_FAIL(
       DT_E_IO,
@@ -105,8 +108,10 @@ static dt_status_t open_again(opened_t *o) {
 }
 
 static dt_status_t load_range(opened_t *o, dt_onnx_range_t *range) {
-  return dt__onnx_load(o->fd, range->begin, range->end - range->begin, o->externals->access,
-                       o->what, o->pace, &range->content);
+  DT_TRY(dt__onnx_load(o->fd, range->begin, range->end - range->begin, o->externals->access,
+                       o->what, o->pace, &range->content));
+  range->content.stamp = o->stamp;
+  return NULL;
 }
 
 // What of a piece of the file belongs to ranges goes there, so that the bytes in use are those that
@@ -146,6 +151,7 @@ static dt_status_t load_checked(opened_t *o) {
     dt_onnx_range_t *range = &o->file->ranges[k];
     DT_TRY(dt__onnx_take(o->fd, range->begin, range->end - range->begin, o->externals->access,
                          o->what, &range->content));
+    range->content.stamp = o->stamp;
   }
   unsigned char *piece = dt__alloc(SUM_BYTES);
   if (!piece)
@@ -213,6 +219,14 @@ dt_status_t dt__onnx_load_external(dt_onnx_externals_t *externals, const dt_onnx
     *out = range->content.data + (tensor->external_offset - range->begin);
   dt__mutex_unlock(&externals->lock);
   return status;
+}
+
+const dt_onnx_bytes_t *dt__onnx_external_bytes(const dt_onnx_externals_t *externals,
+                                               const dt_onnx_tensor_t *tensor, uint64_t *out_at) {
+  const dt_onnx_range_t *range =
+      find_range(&externals->files.items[tensor->external - 1], tensor->external_offset);
+  *out_at = tensor->external_offset;
+  return &range->content;
 }
 
 void dt__onnx_externals_fini(dt_onnx_externals_t *externals) {

@@ -6,13 +6,15 @@
 
 #include "ductile/onnx.h"
 #include "frontends/onnx/pace.h"
+#include "runtime/tensor/tensor.h"
 
 #include <sys/stat.h>
 
 typedef struct dt_onnx_bytes_t {
   const unsigned char *data; // NULL: not loaded
   uint64_t bytes;
-  void *map, *block; // what holds them; both NULL: the caller's
+  void *map, *block;     // what holds them; both NULL: the caller's
+  dt_file_stamp_t stamp; // of the file that is mapped
 } dt_onnx_bytes_t;
 
 // Opens the regular file at `path`, wherever it leads. DT_E_IO.
@@ -35,5 +37,6 @@ dt_status_t dt__onnx_load(int fd, uint64_t offset, uint64_t bytes, dt_onnx_acces
 // What offsets are rounded down to: elements lie in memory as they lie in the file.
 uint64_t dt__onnx_alignment(dt_onnx_access_t access);
 void dt__onnx_unload(dt_onnx_bytes_t *bytes);
+dt_file_stamp_t dt__onnx_stamp(const struct stat *st);
 
 #endif // DT_FRONTENDS_ONNX_FILES_H

@@ -41,6 +41,9 @@ const dt_onnx_function_t *dt__onnx_find_function(const dt_onnx_model_t *model, d
 // [any]
 dt_status_t dt__onnx_tensor_view(dt_onnx_t *file, const dt_onnx_tensor_t *tensor,
                                  dt_onnx_pace_t *pace, const void **out) DT_MUST_USE;
+// What holds the data of a view, and where in the file they begin.
+const dt_onnx_bytes_t *dt__onnx_tensor_bytes(const dt_onnx_t *file, const dt_onnx_tensor_t *tensor,
+                                             const void *data, uint64_t *out_at);
 // Copies the elements to `out`, which has room for exactly `bytes` = tensor->bytes. Besides:
 // DT_E_RANGE where an item of a typed field is no value of the element type. [any]
 dt_status_t dt__onnx_tensor_copy(dt_onnx_t *file, const dt_onnx_tensor_t *tensor,

@@ -154,6 +154,14 @@ dt_status_t dt__onnx_tensor_view(dt_onnx_t *file, const dt_onnx_tensor_t *tensor
   return NULL;
 }
 
+const dt_onnx_bytes_t *dt__onnx_tensor_bytes(const dt_onnx_t *file, const dt_onnx_tensor_t *tensor,
+                                             const void *data, uint64_t *out_at) {
+  if (tensor->external)
+    return dt__onnx_external_bytes(&file->externals, tensor, out_at);
+  *out_at = (uint64_t)((const unsigned char *)data - file->bytes.data);
+  return &file->bytes;
+}
+
 static dt_status_t copy_pieces(dt_onnx_pace_t *pace, unsigned char *out, const unsigned char *data,
                                size_t bytes) {
   for (size_t at = 0; at < bytes; at += DT_ONNX_PIECE_BYTES) {

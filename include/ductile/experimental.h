@@ -27,7 +27,7 @@ typedef struct dt_function_counters_t {
   uint64_t compile_ns;     // spent in compiles, wall time
   uint64_t kernels;        // launches in one call of the newest variant
   uint64_t code_bytes;     // mapped, all variants
-  uint64_t constant_bytes; // packed constants, all variants
+  uint64_t constant_bytes; // packed constants, all variants: those that several have, once
   uint64_t promotions;     // sizes, integers and captures that became symbols by changing
   uint64_t limit_misses;   // misses beyond a limit, whatever was done about them
   uint64_t frozen_misses;  // misses refused because the function was frozen

@@ -253,7 +253,7 @@ typedef struct dt_function_stats_t {
   uint64_t evaluator_calls; // answered by the reference evaluator
   uint64_t compile_ns;      // spent in compiles, wall time
   uint64_t code_bytes;      // of machine code, all variants
-  uint64_t constant_bytes;  // of packed constants, all variants
+  uint64_t constant_bytes;  // of packed constants, all variants: those that several have, once
 } dt_function_stats_t;
 // DT_E_ARGUMENT, DT_E_FORKED. [any]
 DT_API dt_status_t dt_function_stats(dt_function_t *function,

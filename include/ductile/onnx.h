@@ -26,9 +26,10 @@ typedef enum dt_onnx_access_t {
   // Read into the library's memory. The files may change or go afterwards (external ones once
   // loaded).
   DT_ONNX_READ = 0,
-  // Mapped read-only: pages are loaded when touched and shared between processes. If another
-  // process shortens a file, a later access kills this process (SIGBUS). Map only files that nobody
-  // else may write.
+  // Mapped read-only: pages are loaded when touched and shared between processes, and those that
+  // only packing has read are let go (docs/weights.md). If another process shortens a file, a later
+  // access kills this process (SIGBUS). Map only files that nobody else may write; they may be
+  // replaced by renaming.
   DT_ONNX_MAP = 1,
 } dt_onnx_access_t;
 
@@ -125,13 +126,13 @@ typedef struct dt_onnx_function_options_t {
 // Makes a function of the model. Its inputs are dt_onnx_input_name's, its outputs
 // dt_onnx_output_name's. Sizes are symbols unless the model fixes them. A small integer input that
 // the model computes sizes or axes from is of kind DT_INPUT_INTEGERS and must be in host memory.
-// Data of initializers are used where they lie, or copied if their alignment requires it. The model
-// may be closed afterwards. `options` may be NULL. On failure *out is NULL. DT_E_UNSUPPORTED names,
-// all at once, every node with an operator, an attribute or a type that is not compiled, with
-// operator set and name. Others: DT_E_FORMAT, DT_E_IO, DT_E_ARGUMENT, DT_E_NO_MEMORY; with a
-// deadline or a flag DT_E_DEADLINE, DT_E_CANCELLED. Failures that only sizes can show are reported
-// by the call that traces. There DT_E_FORMAT means that the model contradicts itself, such as by an
-// axis that a value does not have. [any]
+// Data of initializers are used where they lie, but for small ones whose place does not suit their
+// elements. The model may be closed afterwards. `options` may be NULL. On failure *out is NULL.
+// DT_E_UNSUPPORTED names, all at once, every node with an operator, an attribute or a type that is
+// not compiled, with operator set and name. Others: DT_E_FORMAT, DT_E_IO, DT_E_ARGUMENT,
+// DT_E_NO_MEMORY; with a deadline or a flag DT_E_DEADLINE, DT_E_CANCELLED. Failures that only sizes
+// can show are reported by the call that traces. There DT_E_FORMAT means that the model contradicts
+// itself, such as by an axis that a value does not have. [any]
 DT_API dt_status_t dt_onnx_function_create(dt_runtime_t *runtime, dt_onnx_t *model,
                                            const dt_onnx_function_options_t *options,
                                            dt_function_t **out) DT_MUST_USE;

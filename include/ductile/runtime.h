@@ -138,8 +138,19 @@ typedef struct dt_runtime_stats_t {
   uint64_t device_bytes;         // device memory held: code, constants, sessions, graphs
   uint64_t evicted_device_bytes; // bytes of evicted variants on devices
   uint64_t evicted_graphs;       // graphs evicted, for DUCTILE_GRAPH_MIB, too
+  // Of `bytes`, by kind. What is computed from constants once (packed operands of matrix products,
+  // weights that were decoded), held once however many variants and functions use it; and how much
+  // more it would be if each variant had its own.
+  uint64_t packed_bytes, shared_bytes;
+  uint64_t program_bytes; // traced graphs and machine code
+  uint64_t session_bytes; // what sessions keep for their next call
+  uint64_t warm_bytes;    // made ready for sessions to come
+  uint64_t code_bytes;    // machine code, of devices too
+  // The data of constants, each once, which are not in `bytes`: in mapped files, of which pages
+  // that only packing has read are let go; and others, in the library's memory or the caller's.
+  uint64_t mapped_bytes, constant_bytes;
 } dt_runtime_stats_t;
-// DT_E_ARGUMENT, DT_E_FORKED. [any]
+// DT_E_ARGUMENT, DT_E_FORKED, DT_E_NO_MEMORY. [any]
 DT_API dt_status_t dt_runtime_stats(dt_runtime_t *runtime, dt_runtime_stats_t *stats) DT_MUST_USE;
 
 // ---- Logs ---------------------------------------------------------------------------------------

@@ -94,6 +94,14 @@ bool dt__region_extend(dt_region_t *region, size_t used, size_t bytes) {
   return true;
 }
 
+void dt__region_shrink(dt_region_t *region, size_t bytes) {
+  bytes = (bytes + PAGE - 1) / PAGE * PAGE;
+  if (!region->reserved || bytes >= region->bytes)
+    return;
+  (void)madvise(region->base + bytes, region->bytes - bytes, MADV_DONTNEED);
+  region->bytes = bytes;
+}
+
 void dt__region_free(dt_region_t *region) {
   if (region->reserved)
     (void)munmap(region->base, region->reserved);

@@ -23,6 +23,9 @@ bool dt__region_grow(dt_region_t *region, size_t bytes);
 bool dt__region_extend(dt_region_t *region, size_t used, size_t bytes);
 // Reserves the range of an empty region, with nothing usable yet. False: ranges cannot be reserved.
 bool dt__region_reserve(dt_region_t *region);
+// Gives pages behind the first `bytes` back to the system; where ranges cannot be reserved it
+// stays.
+void dt__region_shrink(dt_region_t *region, size_t bytes);
 void dt__region_free(dt_region_t *region); // leaves it empty
 
 #endif // DT_RUNTIME_BASE_REGION_H

@@ -21,6 +21,7 @@ typedef enum dt_lock_rank_t {
   DT_RANK_DEVICES = 52,
   DT_RANK_DEVICE = 54,
   DT_RANK_STREAMS = 56,
+  DT_RANK_FORMS = 58,
   DT_RANK_POOL = 60,
   DT_RANK_PASSES = 65,
   DT_RANK_MODEL = 70,

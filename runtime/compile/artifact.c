@@ -19,7 +19,7 @@
 
 #include <string.h>
 
-#define FORMAT 11
+#define FORMAT 12
 
 // ---- Key ------------------------------------------------------------------------------------------
 
@@ -96,6 +96,43 @@ static void describe_edges(dt_stream_t *s, dt_compiled_t *c) {
     dt__stream_number(s, &c->edges[k].to);
     s->failed |= c->edges[k].from >= c->edges[k].to || c->edges[k].to >= c->n_launches;
   }
+}
+
+static void describe_numbers(dt_stream_t *s, uint32_t **numbers, uint32_t *n) {
+  *numbers = dt__stream_list(s, n, *numbers, sizeof(**numbers));
+  for (uint32_t k = 0; k < *n && !s->failed; k++)
+    dt__stream_number(s, &(*numbers)[k]);
+}
+
+static void describe_once(dt_stream_t *s, dt_once_plan_t *plan) {
+  plan->buffers = dt__stream_list(s, &plan->n_buffers, plan->buffers, sizeof(*plan->buffers));
+  for (uint32_t k = 0; k < plan->n_buffers && !s->failed; k++) {
+    dt_once_buffer_t *own = &plan->buffers[k];
+    uint32_t flags = own->shared | (uint32_t)own->kept << 1;
+    for (size_t at = 0; at < sizeof(own->digest); at += sizeof(uint64_t)) {
+      uint64_t part;
+      memcpy(&part, own->digest + at, sizeof(part));
+      dt__stream_word(s, &part);
+      memcpy(own->digest + at, &part, sizeof(part));
+    }
+    dt__stream_number(s, &flags);
+    dt__stream_signed(s, &own->bytes);
+    dt__stream_signed(s, &own->offset);
+    dt__stream_number(s, &own->first);
+    dt__stream_number(s, &own->n_constants);
+    own->shared = flags & 1;
+    own->kept = flags & 2;
+  }
+  plan->kernels = dt__stream_list(s, &plan->n_kernels, plan->kernels, sizeof(*plan->kernels));
+  for (uint32_t k = 0; k < plan->n_kernels && !s->failed; k++) {
+    dt_once_kernel_t *own = &plan->kernels[k];
+    dt__stream_number(s, &own->first);
+    dt__stream_number(s, &own->n_writes);
+    dt__stream_number(s, &own->n_reads);
+    dt__stream_number(s, &own->n_constants);
+  }
+  describe_numbers(s, &plan->uses, &plan->n_constants);
+  describe_numbers(s, &plan->numbers, &plan->n_numbers);
 }
 
 static void describe_items(dt_stream_t *s, dt_compiled_t *c) {
@@ -207,6 +244,7 @@ static void describe(dt_stream_t *s, uint32_t info_words, dt_artifact_t *a, dt_c
   describe_edges(s, c);
   describe_items(s, c);
   describe_checks(s, c);
+  describe_once(s, &c->once_plan);
 }
 
 void dt__artifact_fini(dt_artifact_t *artifact) {
@@ -329,8 +367,9 @@ static bool fits(const dt_compiled_t *c, const dt_traced_t *traced, uint32_t n_s
     n_sizes += dt__graph_node(graph, graph->outputs.items[k])->rank;
     good = c->output_segments[k] < n_segments && c->donations[k] <= graph->inputs.len;
   }
-  good = good && c->once_bytes >= 0 && c->n_output_sizes == n_sizes &&
-         c->n_asserts == graph->asserts.len &&
+  good = good && c->once_bytes >= 0 &&
+         dt__once_fits(&c->once_plan, graph->constants.len, c->once_bytes) &&
+         c->n_output_sizes == n_sizes && c->n_asserts == graph->asserts.len &&
          c->n_symbols >= dt__symenv_symbol_count(traced->env) && c->n_symbols <= DT_STREAM_MOST;
   for (uint32_t k = 0; good && k < c->n_readbacks; k++)
     good = c->readbacks[k].symbol < c->n_symbols;

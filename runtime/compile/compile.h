@@ -7,6 +7,7 @@
 #include "backend_llvm/load/native.h"
 #include "fuse/edges.h"
 #include "fuse/target.h"
+#include "runtime/compile/once.h"
 #include "runtime/trace/trace.h"
 
 // How code for a kind of device is made and loaded (codegen.h).
@@ -88,6 +89,7 @@ typedef struct dt_compiled_t {
   dt_compiled_readback_t *readbacks;
   uint32_t n_readbacks;
   int64_t once_bytes, once_scratch_bytes;
+  dt_once_plan_t once_plan;
   uint32_t n_launches; // of a call: kernels, and chains of them
   dt_edge_t *edges;    // of a device's launches, where they are no chain; else NULL
   uint32_t n_edges;

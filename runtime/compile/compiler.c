@@ -287,13 +287,12 @@ static uint32_t threads_of(const compile_t *compile) {
   return compile->beside_calls ? (all + 3) / 4 : all;
 }
 
-typedef struct externals_t {
+typedef struct back_t {
   const compile_t *compile;
   dt_compiled_t *out;
-} externals_t;
+} back_t;
 
-static dt_status_t run_externals(void *opaque) {
-  const externals_t *own = opaque;
+static dt_status_t run_externals(const back_t *own) {
   DT_TRY(dt__externals_create(own->compile->program, own->compile->codegen, own->compile->device,
                               &own->out->externals));
   own->out->external_table = dt__externals_table(own->out->externals);
@@ -329,6 +328,14 @@ static dt_status_t begin(compile_t *compile) {
   return dt__jobs_run(compiler->jobs, &jobs[open ? 1 : 0], open ? 1 : 2, 0);
 }
 
+// What is left to do on a compile thread.
+static dt_status_t run_back(void *opaque) {
+  const back_t *own = opaque;
+  const compile_t *compile = own->compile;
+  DT_TRY(dt__once_describe(compile->program, compile->target.strict_fp, &own->out->once_plan));
+  return compile->program->externals.len ? run_externals(own) : NULL;
+}
+
 static dt_status_t compile_all(compile_t *compile, dt_artifact_t *keep, dt_compiled_t *out) {
   dt_compiler_t *compiler = compile->compiler;
   DT_TRY(begin(compile));
@@ -347,10 +354,9 @@ static dt_status_t compile_all(compile_t *compile, dt_artifact_t *keep, dt_compi
   if (compile->codegen)
     DT_TRY(take_edges(compile->program, out));
   DT_TRY(take_readbacks(compile->program, out));
-  externals_t externals = {compile, out};
-  dt_job_t load = {.run = run_externals, .arg = &externals};
-  if (compile->program->externals.len)
-    DT_TRY(dt__jobs_run(compiler->jobs, &load, 1, 0));
+  back_t rest = {compile, out};
+  dt_job_t back = {.run = run_back, .arg = &rest};
+  DT_TRY(dt__jobs_run(compiler->jobs, &back, 1, 0));
   tell_segments(compile, out);
   return take_texts(compile->program, out);
 }
@@ -437,6 +443,7 @@ dt_status_t dt__compile(dt_compiler_t *compiler, const dt_compile_request_t *req
            (long long)compiled->once_bytes, (double)(dt__now_ns() - begin) * 1e-6);
   dt__symenv_destroy(compile.env);
   dt__arena_fini(&compile.arena);
+  dt__heap_trim(); // what passes threw away, and what was read from the cache
   if (status) {
     DT_LOG(DT_LOG_COMPILE, 1, "%s.%u: failed: %s", name, variant, dt_status_message(status));
     dt__compiled_unload(compiled); // nothing was launched
@@ -553,6 +560,7 @@ void dt__compiled_destroy(dt_compiled_t *compiled) {
   if (!compiled)
     return;
   dt__externals_destroy(compiled->externals);
+  dt__once_fini(&compiled->once_plan);
   for (uint32_t i = 0; i < compiled->n_units; i++)
     dt__native_unload(compiled->units[i]);
   dt__free(compiled->units);

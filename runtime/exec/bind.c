@@ -7,6 +7,7 @@
 #include "runtime/base/status.h"
 #include "runtime/exec/evict.h"
 #include "runtime/exec/function.h"
+#include "runtime/exec/once.h"
 #include "runtime/exec/runtime.h"
 
 #include <stdio.h>
@@ -21,17 +22,19 @@ static void destroy_retired(dt_retired_t *retired) {
 void dt__bindings_destroy(dt_bindings_t *bindings) {
   if (!bindings)
     return;
+  dt__host_once_fini(bindings); // uses name tensors
   for (uint32_t i = 0; bindings->tensors && i < bindings->n; i++)
     dt_tensor_release(bindings->tensors[i]);
   for (uint32_t i = 0; bindings->copies && i < bindings->n; i++)
     dt__storage_release(bindings->copies[i]);
+  for (uint32_t i = 0; bindings->aligned && i < bindings->n; i++)
+    dt__storage_release(bindings->aligned[i]);
+  dt__free(bindings->aligned);
   dt__free(bindings->copies);
   dt__free(bindings->tensors);
   dt__free(bindings->addresses);
-  if (bindings->once_storage)
-    dt__storage_release(bindings->once_storage);
-  else
-    dt__free(bindings->once);
+  dt__storage_release(bindings->once_storage);
+  dt__free(bindings->once);
   dt__free(bindings);
 }
 
@@ -100,14 +103,39 @@ static dt_status_t upload(const dt_variant_t *variant, const dt_bindings_peers_t
 
 static dt_status_t compute_once(const dt_variant_t *variant, dt_bindings_t *bindings) {
   const dt_place_t *home = variant->home;
+  const dt_once_plan_t *plan = &variant->compiled->once_plan;
   size_t bytes = (size_t)variant->compiled->once_bytes;
   if (bytes == 0)
     return NULL;
-  if (home->kind->allocate) {
-    DT_TRY(home->kind->allocate(home, NULL, bytes, &bindings->once_storage));
-    bindings->once = bindings->once_storage->data;
-  }
+  bindings->once = dt__calloc(plan->n_buffers, sizeof(*bindings->once));
+  if (!bindings->once)
+    return DT_NO_MEMORY();
+  if (!home->kind->allocate)
+    return home->kind->once(variant, bindings);
+  DT_TRY(home->kind->allocate(home, NULL, bytes, &bindings->once_storage));
+  for (uint32_t b = 0; b < plan->n_buffers; b++)
+    bindings->once[b] = (char *)bindings->once_storage->data + plan->buffers[b].offset;
   return home->kind->once(variant, bindings);
+}
+
+// Kernels of users may rely on an alignment that files do not keep.
+static dt_status_t align(const dt_variant_t *variant, dt_bindings_t *bindings) {
+  const dt_once_plan_t *plan = &variant->compiled->once_plan;
+  for (uint32_t i = 0; i < plan->n_constants; i++) {
+    const dt_tensor_t *tensor = bindings->tensors[i];
+    if (!(plan->uses[i] & DT_CONSTANT_BY_OPS) ||
+        (uintptr_t)tensor->data % dt_dtype_size(tensor->dtype) == 0)
+      continue;
+    if (!bindings->aligned)
+      bindings->aligned = dt__calloc(bindings->n, sizeof(*bindings->aligned));
+    if (!bindings->aligned)
+      return DT_NO_MEMORY();
+    size_t bytes = dt__tensor_bytes(tensor);
+    DT_TRY(dt__storage_create(bytes, &bindings->aligned[i]));
+    memcpy(bindings->aligned[i]->data, tensor->data, bytes);
+    bindings->addresses[i] = bindings->aligned[i]->data;
+  }
+  return NULL;
 }
 
 dt_status_t dt__bindings_create(const dt_function_t *function, const dt_variant_t *variant,
@@ -121,6 +149,7 @@ dt_status_t dt__bindings_create(const dt_function_t *function, const dt_variant_
     return DT_NO_MEMORY();
   bindings->retired.destroy = destroy_retired;
   bindings->id = dt__runtime_id(function->runtime);
+  bindings->function = function;
   bindings->n = n;
   bindings->tensors = dt__calloc(n, sizeof(*bindings->tensors));
   bindings->addresses = dt__calloc(n, sizeof(*bindings->addresses));
@@ -135,6 +164,8 @@ dt_status_t dt__bindings_create(const dt_function_t *function, const dt_variant_
   }
   if (!status && variant->home->kind->upload)
     status = upload(variant, peers, bindings);
+  else if (!status && variant->compiled)
+    status = align(variant, bindings);
   if (!status && variant->compiled)
     status = compute_once(variant, bindings);
   if (status) {
@@ -145,19 +176,24 @@ dt_status_t dt__bindings_create(const dt_function_t *function, const dt_variant_
   return NULL;
 }
 
-// ---- Copies that are in use -----------------------------------------------------------------------
+// ---- Copies and forms that are in use -------------------------------------------------------------
 
-uint64_t dt__bindings_come(const dt_bindings_t *bindings) {
-  uint64_t bytes = 0;
+dt_bindings_bytes_t dt__bindings_come(const dt_bindings_t *bindings) {
+  dt_bindings_bytes_t bytes = {0};
   for (uint32_t i = 0; bindings->copies && i < bindings->n; i++)
-    bytes += bindings->copies[i]->in_use++ == 0 ? bindings->copies[i]->bytes : 0;
+    bytes.copies += bindings->copies[i]->in_use++ == 0 ? bindings->copies[i]->bytes : 0;
+  if (bindings->n_uses)
+    bytes.forms =
+        dt__forms_come(bindings->forms, bindings->uses, bindings->n_uses, &bytes.own_forms);
   return bytes;
 }
 
-uint64_t dt__bindings_go(const dt_bindings_t *bindings) {
-  uint64_t bytes = 0;
+dt_bindings_bytes_t dt__bindings_go(const dt_bindings_t *bindings) {
+  dt_bindings_bytes_t bytes = {0};
   for (uint32_t i = 0; bindings->copies && i < bindings->n; i++)
-    bytes += --bindings->copies[i]->in_use == 0 ? bindings->copies[i]->bytes : 0;
+    bytes.copies += --bindings->copies[i]->in_use == 0 ? bindings->copies[i]->bytes : 0;
+  if (bindings->n_uses)
+    bytes.forms = dt__forms_go(bindings->forms, bindings->uses, bindings->n_uses, &bytes.own_forms);
   return bytes;
 }
 
@@ -336,6 +372,7 @@ static dt_status_t update_locked(dt_function_t *function, const char *name, dt_t
   if (!fresh)
     return DT_NO_MEMORY();
   dt_override_t *own = NULL;
+  dt__forms_close(&function->runtime->forms, tensor); // whoever wrote to it says so like this
   dt_status_t status = prepare_update(function, list, name, tensor, fresh, &own);
   if (!status) {
     remember(function, name, tensor, own);

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// See budget.h; and dt_runtime_stats.
+// See budget.h.
 #include "runtime/exec/budget.h"
 
-#include "ductile/runtime.h"
-#include "runtime/base/options.h"
 #include "runtime/base/status.h"
 #include "runtime/exec/runtime.h"
 
@@ -98,33 +96,4 @@ uint64_t dt__budget_bytes(dt_budget_t *budget, dt_memory_t memory) {
   uint64_t bytes = sum(budget, memory);
   dt__mutex_unlock(&budget->mutex);
   return bytes;
-}
-
-// ---- Telling --------------------------------------------------------------------------------------
-
-static uint64_t count(const _Atomic uint64_t *counter) {
-  return atomic_load_explicit(counter, memory_order_relaxed);
-}
-
-dt_status_t dt_runtime_stats(dt_runtime_t *runtime, dt_runtime_stats_t *stats) {
-  if (!runtime || !stats)
-    return DT_FAIL(DT_E_ARGUMENT, "dt_runtime_stats: %s: NULL", runtime ? "stats" : "runtime");
-  if (dt__forked())
-    return DT_FAIL(DT_E_FORKED, "dt_runtime_stats in a child after fork");
-  dt_status_t status = DT_RESULT_CHECK(dt_runtime_stats_t, stats);
-  if (status)
-    return dt__status_annotate(status, "dt_runtime_stats");
-  dt_budget_t *budget = &runtime->budget;
-  dt_runtime_stats_t all = {.max_bytes = budget->max_bytes[DT_MEMORY_HOST],
-                            .bytes = dt__budget_bytes(budget, DT_MEMORY_HOST),
-                            .evicted_variants = count(&budget->evicted_variants),
-                            .evicted_bytes = count(&budget->evicted_bytes[DT_MEMORY_HOST]),
-                            .trims = count(&budget->trims),
-                            .max_device_bytes = budget->max_bytes[DT_MEMORY_DEVICE],
-                            .device_bytes = dt__budget_bytes(budget, DT_MEMORY_DEVICE),
-                            .evicted_device_bytes =
-                                count(&budget->evicted_bytes[DT_MEMORY_DEVICE])};
-  dt__places_count(runtime, &all);
-  DT_RESULT_GIVE(dt_runtime_stats_t, stats, &all);
-  return NULL;
 }

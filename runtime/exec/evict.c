@@ -36,7 +36,8 @@ static void measure(dt_variant_t *variant) {
   uint64_t device = variant->compiled->device_code_bytes;
   bytes[DT_MEMORY_HOST] += variant->compiled->code_bytes - device; // those of both
   bytes[DT_MEMORY_DEVICE] += device;
-  bytes[variant->home->kind->memory] += (uint64_t)variant->compiled->once_bytes;
+  if (variant->home->kind->allocate) // else forms, which are counted where they are held
+    bytes[variant->home->kind->memory] += (uint64_t)variant->compiled->once_bytes;
 }
 
 // Mutex held.
@@ -47,18 +48,39 @@ static void subtract(dt_function_t *function, dt_memory_t memory, uint64_t bytes
   (void)atomic_fetch_sub_explicit(&function->held_bytes[memory], bytes, memory_order_relaxed);
 }
 
+// What the function's variants have of packed constants changes by this.
+static void count_constants(dt_function_t *function, const dt_variant_t *variant, bool more) {
+  uint64_t bytes = variant->home->kind->allocate ? (uint64_t)variant->compiled->once_bytes : 0;
+  (void)atomic_fetch_add_explicit(&function->constant_bytes, more ? bytes : 0 - bytes,
+                                  memory_order_relaxed);
+}
+
+static void come(dt_function_t *function, const dt_bindings_t *bindings) {
+  dt_bindings_bytes_t bytes = dt__bindings_come(bindings);
+  add(function, DT_MEMORY_DEVICE, bytes.copies);
+  (void)atomic_fetch_add_explicit(&function->constant_bytes, bytes.own_forms, memory_order_relaxed);
+}
+
+static dt_bindings_bytes_t go(dt_function_t *function, const dt_bindings_t *bindings) {
+  dt_bindings_bytes_t bytes = dt__bindings_go(bindings);
+  subtract(function, DT_MEMORY_DEVICE, bytes.copies);
+  (void)atomic_fetch_sub_explicit(&function->constant_bytes, bytes.own_forms, memory_order_relaxed);
+  return bytes;
+}
+
 void dt__variant_hold(dt_function_t *function, dt_variant_t *variant) {
   measure(variant);
   variant->made = dt__budget_tick(&function->runtime->budget);
   add(function, DT_MEMORY_HOST, variant->bytes[DT_MEMORY_HOST]);
   add(function, DT_MEMORY_DEVICE, variant->bytes[DT_MEMORY_DEVICE]);
-  add(function, DT_MEMORY_DEVICE,
-      dt__bindings_come(atomic_load_explicit(&variant->bindings, memory_order_relaxed)));
+  come(function, atomic_load_explicit(&variant->bindings, memory_order_relaxed));
+  if (variant->compiled)
+    count_constants(function, variant, true);
 }
 
 void dt__variant_rehold(dt_function_t *function, dt_bindings_t *old, dt_bindings_t *fresh) {
-  add(function, DT_MEMORY_DEVICE, dt__bindings_come(fresh));
-  subtract(function, DT_MEMORY_DEVICE, dt__bindings_go(old));
+  come(function, fresh);
+  (void)go(function, old);
 }
 
 void dt__session_touch(dt_session_t *session, dt_variant_t *variant) {
@@ -67,7 +89,7 @@ void dt__session_touch(dt_session_t *session, dt_variant_t *variant) {
   dt__budget_touch(budget, &session->used);
 }
 
-static dt_function_t *function_of(dt_holder_t *holder) {
+dt_function_t *dt__holder_function(dt_holder_t *holder) {
   return (dt_function_t *)((char *)holder - offsetof(dt_function_t, holder));
 }
 
@@ -104,7 +126,7 @@ static bool find_oldest(const dt_function_t *function, dt_memory_t memory, uint3
 }
 
 static uint64_t last_used(dt_holder_t *holder, dt_memory_t memory) {
-  dt_function_t *function = function_of(holder);
+  dt_function_t *function = dt__holder_function(holder);
   uint32_t index = 0;
   uint64_t used = 0;
   dt__mutex_lock(&function->mutex);
@@ -138,8 +160,7 @@ static void uncount(dt_function_t *function, const dt_variant_t *variant) {
     return;
   (void)atomic_fetch_sub_explicit(&function->code_bytes, variant->compiled->code_bytes,
                                   memory_order_relaxed);
-  (void)atomic_fetch_sub_explicit(&function->constant_bytes,
-                                  (uint64_t)variant->compiled->once_bytes, memory_order_relaxed);
+  count_constants(function, variant, false);
 }
 
 // ---- Staying --------------------------------------------------------------------------------------
@@ -180,10 +201,11 @@ static bool evict(dt_function_t *function, uint32_t index, uint64_t bytes[DT_MEM
     return false;
   dt_variant_t *variant = old->items[index];
   dt_decider_t *decider = (dt_decider_t *)(uintptr_t)old->decider;
-  bytes[DT_MEMORY_HOST] = variant->bytes[DT_MEMORY_HOST];
-  bytes[DT_MEMORY_DEVICE] =
-      variant->bytes[DT_MEMORY_DEVICE] +
-      dt__bindings_go(atomic_load_explicit(&variant->bindings, memory_order_relaxed));
+  dt_bindings_bytes_t gone =
+      go(function, atomic_load_explicit(&variant->bindings, memory_order_relaxed));
+  uint64_t host = variant->bytes[DT_MEMORY_HOST], device = variant->bytes[DT_MEMORY_DEVICE];
+  bytes[DT_MEMORY_HOST] = host + gone.forms;
+  bytes[DT_MEMORY_DEVICE] = device + gone.copies;
   DT_LOG(DT_LOG_MEMORY, 1, "%s.%u: %llu bytes given back, and %llu of a device", function->name,
          variant->number, (unsigned long long)bytes[DT_MEMORY_HOST],
          (unsigned long long)bytes[DT_MEMORY_DEVICE]);
@@ -199,13 +221,13 @@ static bool evict(dt_function_t *function, uint32_t index, uint64_t bytes[DT_MEM
   }
   if (list->n)
     dt__decider_request(function);
-  subtract(function, DT_MEMORY_HOST, bytes[DT_MEMORY_HOST]);
-  subtract(function, DT_MEMORY_DEVICE, bytes[DT_MEMORY_DEVICE]);
+  subtract(function, DT_MEMORY_HOST, host);
+  subtract(function, DT_MEMORY_DEVICE, device);
   return true;
 }
 
 static uint64_t give(dt_holder_t *holder, dt_memory_t memory) {
-  dt_function_t *function = function_of(holder);
+  dt_function_t *function = dt__holder_function(holder);
   dt_budget_t *budget = &function->runtime->budget;
   uint32_t index = 0;
   uint64_t used = 0, bytes[DT_MEMORIES] = {0};

@@ -17,5 +17,6 @@ void dt__runtime_drop_captured(dt_runtime_t *runtime);
 
 // Of function->holder.
 extern const dt_holder_kind_t dt__function_holder;
+dt_function_t *dt__holder_function(dt_holder_t *holder);
 
 #endif // DT_RUNTIME_EXEC_EVICT_H

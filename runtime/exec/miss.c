@@ -68,8 +68,6 @@ dt_status_t dt__variant_publish(dt_function_t *function, dt_variant_t *variant) 
                                     memory_order_relaxed);
     (void)atomic_fetch_add_explicit(&function->device_load_ns, variant->compiled->device_load_ns,
                                     memory_order_relaxed);
-    (void)atomic_fetch_add_explicit(&function->constant_bytes,
-                                    (uint64_t)variant->compiled->once_bytes, memory_order_relaxed);
   }
   dt__decider_request(function);
   return NULL;

@@ -109,8 +109,9 @@ typedef struct dt_place_kind_t {
   // read constants where they are.
   dt_status_t (*upload)(const struct dt_variant_t *variant, const dt_tensor_t *tensor,
                         dt_storage_t *to);
-  // Computes what depends on constants alone, of which there is some, into bindings->once: memory
-  // of the place that is there, or where that is the heap's, memory that this makes.
+  // Computes what depends on constants alone, of which there is some, at the addresses of
+  // bindings->once: in memory of the place that is there, or where that is the heap's (allocate is
+  // NULL), in memory that this finds or makes (dt__host_once).
   dt_status_t (*once)(const struct dt_variant_t *variant, struct dt_bindings_t *bindings);
   // A variant was compiled for the place: loads what no call should wait for.
   dt_status_t (*adopt)(struct dt_variant_t *variant);

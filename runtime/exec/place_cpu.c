@@ -8,6 +8,7 @@
 #include "runtime/base/status.h"
 #include "runtime/exec/call.h"
 #include "runtime/exec/launch.h"
+#include "runtime/exec/once.h"
 #include "runtime/exec/runtime.h"
 
 #include <stdio.h>
@@ -60,7 +61,7 @@ static dt_status_t grow_block(dt_session_t *session, int64_t used, int64_t bytes
     return DT_FAIL(DT_E_LIMIT, "a block of %lld bytes; the limit is %lld", (long long)bytes,
                    (long long)DT_SIZE_LIMIT - 1);
   if (need > 0 && !own->block.base)
-    own->block = dt__pager_take(session->runtime->pager);
+    own->block = dt__pager_take(session->runtime->pager, need);
   bool leased = used ? dt__region_extend(&own->block, (size_t)used, need)
                      : dt__region_grow(&own->block, need);
   if (!leased)
@@ -147,30 +148,6 @@ static dt_status_t copy(dt_session_t *session, dt_device_t from_place, void *fro
   return NULL;
 }
 
-// ---- Constants ------------------------------------------------------------------------------------
-
-// With scratch of its own, over the kernel pool.
-static dt_status_t once(const dt_variant_t *variant, dt_bindings_t *bindings) {
-  const dt_compiled_t *compiled = variant->compiled;
-  dt_pool_t *pool = variant->runtime->pool;
-  size_t stride = ((size_t)compiled->once_scratch_bytes + LINE - 1) / LINE * LINE;
-  bindings->once = dt__alloc_aligned((size_t)compiled->once_bytes, LINE);
-  char *scratch = dt__alloc_aligned(stride * dt__pool_width(pool), LINE);
-  if (!bindings->once || !scratch) {
-    dt__free(scratch);
-    return DT_FAIL(DT_E_NO_MEMORY, "out of memory: %lld bytes for what is computed from constants",
-                   (long long)compiled->once_bytes);
-  }
-  dt_launch_frame_t launch = {.frame = dt__once_frame(variant, bindings),
-                              .pool = pool,
-                              .scratch = scratch,
-                              .scratch_stride = stride};
-  launch.frame.launch = dt__launch;
-  compiled->once(&launch.frame);
-  dt__free(scratch);
-  return dt__record_status(compiled, &launch.frame.record);
-}
-
 // ---- The device -----------------------------------------------------------------------------------
 
 static void describe(const dt_place_t *place, const dt_runtime_t *runtime, dt_device_info_t *out) {
@@ -188,4 +165,4 @@ const dt_place_kind_t dt__cpu_place = {.name = "CPU",
                                        .give = give,
                                        .call = run,
                                        .copy = copy,
-                                       .once = once};
+                                       .once = dt__host_once};

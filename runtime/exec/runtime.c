@@ -122,6 +122,7 @@ static dt_status_t runtime_init(dt_runtime_t *runtime, const dt_runtime_options_
   DT_TRY(dt__pool_create(threads, &runtime->pool));
   DT_TRY(dt__reclaim_create(&runtime->reclaim));
   DT_TRY(keep_budget(runtime, options));
+  DT_TRY(dt__forms_begin(runtime));
   DT_TRY(dt__places_begin(runtime));
   DT_TRY(dt__passes_begin(runtime));
   bool isolated = false;
@@ -146,6 +147,7 @@ static void runtime_free(dt_runtime_t *runtime) {
   dt__reclaim_destroy(runtime->reclaim);
   dt__runtime_drop_captured(runtime);
   dt__pool_destroy(runtime->pool);
+  dt__forms_end(runtime);
   dt__budget_leave(&runtime->budget, &runtime->warm);
   dt__places_end(runtime);
   dt__passes_end(runtime);

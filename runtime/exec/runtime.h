@@ -36,6 +36,7 @@ struct dt_runtime {
   dt_pager_t *pager;
   dt_budget_t budget;
   dt_holder_t warm;              // the pager's memory
+  dt_forms_t forms;              // of constants, of all functions
   _Atomic uint64_t modes;        // modes.h
   _Atomic bool garbage;          // something retired may wait still: collect when convenient
   _Atomic uint32_t next_session; // spreads sessions over counters

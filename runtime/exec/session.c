@@ -38,7 +38,7 @@ static uint64_t give(dt_holder_t *holder, dt_memory_t memory) {
   return given;
 }
 
-static const dt_holder_kind_t session_holder = {held_bytes, last_used, give};
+const dt_holder_kind_t dt__session_holder = {held_bytes, last_used, give};
 
 // ---- Making ---------------------------------------------------------------------------------------
 
@@ -61,7 +61,7 @@ static dt_status_t make(dt_session_t *session, const dt_session_options_t *optio
   session->sample_seed = session->counter * 2 + 1;
   dt_runtime_retain(runtime);
   dt__life_meet_thread();
-  dt__budget_join(&runtime->budget, &session->holder, &session_holder);
+  dt__budget_join(&runtime->budget, &session->holder, &dt__session_holder);
   return NULL;
 }
 

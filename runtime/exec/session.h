@@ -36,6 +36,9 @@ struct dt_session {
   _Atomic uint64_t used;              // the tick of the last call
 };
 
+// Of session->holder.
+extern const dt_holder_kind_t dt__session_holder;
+
 // Every use of a session begins and ends so; a second one meanwhile, by another thread or from
 // inside a call, is DT_E_STATE. Calls are inside an epoch from the beginning on.
 dt_status_t dt__session_begin(dt_session_t *session) DT_MUST_USE;

@@ -9,6 +9,7 @@
 #include "runtime/base/watch.h"
 #include "runtime/compile/compile.h"
 #include "runtime/exec/budget.h"
+#include "runtime/exec/forms.h"
 #include "runtime/exec/policy.h"
 
 #include <stdatomic.h>
@@ -22,15 +23,22 @@ struct dt_place_t;
 typedef struct dt_bindings_t {
   dt_retired_t retired; // first: the reclaimer's item
   uint64_t id;
-  char *once; // ONCE memory, 64-byte aligned; NULL when there is none
+  void **once; // addresses of ONCE buffers; NULL when there are none
   uint32_t n;
   dt_tensor_t **tensors; // retained, by constant index
   void **addresses;      // of their elements, where the variant runs
   dt_bytes_t reach;      // from the first byte of any of the tensors to behind the last
+  const void *function;  // whose they are
   // Where kernels cannot read them: copies of the tensors, shared with other bindings of the same
-  // tensors. And what `once` points into, where that is no memory of the heap.
+  // tensors. And what `once` points into, where that is one block.
   dt_storage_t **copies;
   dt_storage_t *once_storage;
+  // On the host: what `once` points to, by ONCE buffer, and the tensors that uses name.
+  dt_forms_t *forms;
+  uint32_t n_uses;
+  dt_form_use_t *uses;
+  dt_tensor_t **use_tensors;
+  dt_storage_t **aligned; // copies for ops of users, which read no other addresses; or NULL
 } dt_bindings_t;
 
 typedef struct dt_output_info_t {
@@ -124,10 +132,14 @@ typedef struct dt_bindings_peers_t {
 dt_status_t dt__bindings_create(const dt_function_t *function, const dt_variant_t *variant,
                                 dt_tensor_t *const *tensors, const dt_bindings_peers_t *peers,
                                 dt_bindings_t **out) DT_MUST_USE;
-// bind.c. The function's mutex held: the bindings come into use, or go out of it. The bytes of
-// copies that no other bindings in use have.
-uint64_t dt__bindings_come(const dt_bindings_t *bindings);
-uint64_t dt__bindings_go(const dt_bindings_t *bindings);
+// bind.c. The function's mutex held: the bindings come into use, or go out of it. The bytes of what
+// no other bindings in use have: device copies, and forms; and of forms what no others of the
+// function have.
+typedef struct dt_bindings_bytes_t {
+  uint64_t copies, forms, own_forms;
+} dt_bindings_bytes_t;
+dt_bindings_bytes_t dt__bindings_come(const dt_bindings_t *bindings);
+dt_bindings_bytes_t dt__bindings_go(const dt_bindings_t *bindings);
 void dt__bindings_destroy(dt_bindings_t *bindings); // NULL allowed
 // bind.c, under the function's mutex: bindings of a new variant, with constants as last updated.
 dt_status_t dt__variant_bind(dt_function_t *function, dt_variant_t *variant) DT_MUST_USE;

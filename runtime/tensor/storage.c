@@ -3,6 +3,7 @@
 #include "runtime/tensor/tensor.h"
 
 #include "runtime/base/memory.h"
+#include "runtime/base/pages.h"
 #include "runtime/base/status.h"
 
 #include <stdio.h>
@@ -21,6 +22,38 @@ dt_status_t dt__storage_create(size_t bytes, dt_storage_t **out) {
   *storage =
       (dt_storage_t){.refs = 1, .place = DT_CPU, .bytes = bytes, .data = (char *)storage + HEAD};
   *out = storage;
+  return NULL;
+}
+
+typedef struct over_t {
+  dt_storage_t storage; // first
+  dt_file_place_t file;
+  void (*destroy)(void *owner);
+  void *owner;
+} over_t;
+
+static void destroy_over(dt_storage_t *storage) {
+  over_t *own = (over_t *)storage;
+  own->destroy(own->owner);
+  dt__free(own);
+}
+
+dt_status_t dt__storage_over(const void *data, size_t bytes, dt_file_place_t file,
+                             void (*destroy)(void *owner), void *owner, dt_storage_t **out) {
+  *out = NULL;
+  over_t *own = dt__alloc(sizeof(*own));
+  if (!own)
+    return DT_NO_MEMORY();
+  *own = (over_t){.storage = {.refs = 1,
+                              .place = DT_CPU,
+                              .bytes = bytes,
+                              .data = (void *)(uintptr_t)data,
+                              .destroy = destroy_over},
+                  .file = file,
+                  .destroy = destroy,
+                  .owner = owner};
+  own->storage.file = file.stamp ? &own->file : NULL;
+  *out = &own->storage;
   return NULL;
 }
 

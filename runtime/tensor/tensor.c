@@ -5,6 +5,7 @@
 #include "runtime/base/dtype.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/options.h"
+#include "runtime/base/pages.h"
 #include "runtime/base/status.h"
 
 #include <string.h>
@@ -171,6 +172,11 @@ size_t dt__tensor_bytes(const dt_tensor_t *tensor) {
   if (tensor->count)
     (void)dt__dtype_bytes(tensor->dtype, tensor->rank, tensor->sizes, &bytes);
   return (size_t)bytes;
+}
+
+void dt__tensor_let_go(const dt_tensor_t *tensor) {
+  if (tensor->storage && tensor->storage->file)
+    dt__pages_drop(tensor->data, dt__tensor_bytes(tensor));
 }
 
 size_t dt_tensor_bytes(const dt_tensor_t *tensor) { return dt__tensor_bytes(tensor); }

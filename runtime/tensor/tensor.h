@@ -31,18 +31,33 @@ void dt__device_name_set(dt_device_t device, const char *name);
 // "the CPU", "device 1 of kind 2", or with the name of that kind "GPU 1", in `buf`.
 const char *dt__place_name(dt_device_t place, char *buf, size_t bytes);
 
+// A file as it was when it was mapped: of equal stamps, equal places hold equal bytes.
+typedef struct dt_file_stamp_t {
+  uint64_t device, inode, bytes;
+  int64_t modified[2], changed[2]; // seconds, nanoseconds
+} dt_file_stamp_t;
+typedef struct dt_file_place_t {
+  const dt_file_stamp_t *stamp; // NULL: none
+  uint64_t offset;
+} dt_file_place_t;
+
 // Bytes that Ductile owns, shared by the tensors over them. Released by the last of them.
 typedef struct dt_storage_t {
   _Atomic uint32_t refs;
   dt_device_t place;
   size_t bytes;
-  void *data; // DT_STORAGE_ALIGNMENT-aligned; NULL on a device when there are no bytes
+  // DT_STORAGE_ALIGNMENT-aligned, but in files: there anywhere. NULL on a device when there are no
+  // bytes.
+  void *data;
   void (*destroy)(struct dt_storage_t *storage); // NULL: the heap's
   // Memory that its owner may take back while tensors still hold it: set from then on, and what
   // to tell whoever uses one.
   _Atomic bool ended;
   dt_status_t (*why_ended)(const struct dt_storage_t *storage);
   uint32_t in_use; // of a constant's copy: by bindings that are in use; their function's mutex
+  // Of bytes in a private mapping of a file, which nobody writes: where they are in it. Their pages
+  // may be let go at any time, and come back when they are touched. NULL: others.
+  const dt_file_place_t *file;
 } dt_storage_t;
 
 #define DT_STORAGE_ALIGNMENT ((size_t)64)
@@ -51,6 +66,12 @@ typedef struct dt_storage_t {
 dt_status_t dt__storage_create(size_t bytes, dt_storage_t **out) DT_MUST_USE;
 void dt__storage_retain(dt_storage_t *storage);  // NULL allowed
 void dt__storage_release(dt_storage_t *storage); // NULL allowed
+// A storage over bytes that are only read and of which `owner` has a share, which `destroy` gets
+// back. `file.stamp` where they are in such a mapping, and lives as long; or NULL. On failure
+// nothing was taken.
+dt_status_t dt__storage_over(const void *data, size_t bytes, dt_file_place_t file,
+                             void (*destroy)(void *owner), void *owner,
+                             dt_storage_t **out) DT_MUST_USE;
 
 // The order of dims in memory, outermost first, as one number: four bits a place, which hold the
 // dim xor the place; so row-major is 0, whatever the rank.
@@ -102,10 +123,13 @@ struct dt_tensor {
 };
 
 // A tensor over a storage of ours, `offset` bytes into it. Takes a share of its own. The elements
-// must lie inside the storage and be aligned: DT_E_INTERNAL otherwise.
+// must lie inside the storage and be aligned, as its beginning is: DT_E_INTERNAL otherwise.
 dt_status_t dt__tensor_create_over(dt_storage_t *storage, size_t offset, dt_dtype_t dtype,
                                    uint32_t rank, const int64_t *sizes, const int64_t *strides,
                                    dt_tensor_t **out) DT_MUST_USE;
+
+// Lets the pages of its elements go, where they can come back.
+void dt__tensor_let_go(const dt_tensor_t *tensor);
 
 // NULL while the tensor's elements are there; DT_E_STATE saying what ended them.
 static inline dt_status_t dt__tensor_check_live(const dt_tensor_t *tensor) {

@@ -179,7 +179,13 @@ dt_status_t dt_rewriter_constant(dt_rewriter_t *r, dt_value_t value, const void 
   DT_TRY(dt_rewriter_failure(r));
   int64_t bytes = 0;
   (void)dt__dtype_bytes(constant->dtype, constant->rank, constant->sizes, &bytes);
-  *out_data = constant->data;
+  const void *data = constant->data;
+  if ((uintptr_t)data % dt_dtype_size(constant->dtype) != 0) { // where a file has it
+    data = dt__arena_copy(r->arena, data, (size_t)bytes);
+    if (!data)
+      return DT_NO_MEMORY();
+  }
+  *out_data = data;
   *out_bytes = (uint64_t)bytes;
   return NULL;
 }

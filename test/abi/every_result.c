@@ -74,6 +74,9 @@ static void show_runtime(const void *given) {
   COUNT(stats, max_bytes), ANY(stats, bytes), COUNT(stats, evicted_variants);
   COUNT(stats, evicted_bytes), COUNT(stats, trims), COUNT(stats, max_device_bytes);
   ANY(stats, device_bytes), COUNT(stats, evicted_device_bytes), COUNT(stats, evicted_graphs);
+  COUNT(stats, packed_bytes), COUNT(stats, shared_bytes), ANY(stats, program_bytes);
+  ANY(stats, session_bytes), ANY(stats, warm_bytes), ANY(stats, code_bytes);
+  COUNT(stats, mapped_bytes), COUNT(stats, constant_bytes);
 }
 
 // ---- What there is --------------------------------------------------------------------------------

@@ -4,9 +4,11 @@
 
 scripts/bench runs this after building. Each turn is a process of its own (the system's cache of
 files is warm): bench_start with nothing kept (cold), with what an earlier process kept (kept), with a
-package that `ductile compile` made of the model (package), and the peer, which loads the model and runs it once. Time is counted from the making of the runtime, or
-of the peer's session, to the answer; programs, libraries and Python are loaded before. Memory is the
-proportional set size that this added. Answers are compared first: the first result, where it is f32.
+package that `ductile compile` made of the model (package), and the peer, which loads the model and
+runs it once. Time is counted from the making of the runtime, or of the peer's session, to the answer;
+programs, libraries and Python are loaded before. Memory is the proportional set size that this added;
+the peak is by what most was resident on the way. Answers are compared first: the first result, where
+it is f32.
 
 MODEL is a file, with sizes behind it where dims vary: model.onnx,batch=1,sequence=128. Without any,
 the networks of ONNX's own test data are taken whose weights the graph makes (test/onnx/light.py):
@@ -54,6 +56,16 @@ def pss():
         return sum(int(line.split()[1]) for line in file if line.startswith("Pss:")) * 1024
 
 
+def resident(field):
+    with open("/proc/self/status", encoding="ascii") as file:
+        return sum(int(line.split()[1]) for line in file if line.startswith(field)) * 1024
+
+
+def forget_peak():
+    with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
+        file.write("5")
+
+
 def array_of(kind, shape):
     """What bench_start.c makes."""
     k = np.arange(math.prod(shape), dtype=np.int64)
@@ -72,7 +84,8 @@ def peer(path, threads, dims, output):
 
     import onnxruntime
     onnxruntime.set_default_logger_severity(3)
-    before, begin = pss(), time.perf_counter()
+    forget_peak()
+    before, least, begin = pss(), resident("VmRSS:"), time.perf_counter()
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
@@ -80,7 +93,8 @@ def peer(path, threads, dims, output):
              for i in session.get_inputs()}
     results = session.run(None, feeds)
     figures = {"first answer": (time.perf_counter() - begin) * 1e3,
-               "memory added": (pss() - before) / 1e6}
+               "memory added": (pss() - before) / 1e6,
+               "peak added": (resident("VmHWM:") - least) / 1e6}
     later = []
     for _ in range(5):
         begin = time.perf_counter()
@@ -163,7 +177,8 @@ def machine():
 
 def lines_of(name, threads, medians):
     for way in WAYS:
-        for metric, unit in (("first answer", "ms"), ("memory added", "MB"), ("later call", "ms")):
+        for metric, unit in (("first answer", "ms"), ("memory added", "MB"), ("peak added", "MB"),
+                             ("later call", "ms")):
             value, other = medians[way][metric], medians["peer"][metric]
             yield {"bench": "start", "case": name, "threads": threads, "way": way, "metric": metric,
                    "unit": unit, "value": round(value, 3), "peer_value": round(other, 3),
@@ -189,20 +204,26 @@ def name_of(model):
 def tell(figures, models, threads):
     say(f"\n{threads} threads; ms to the first answer, MB added; ratios to the peer, below 1 is better")
     say(f"{'model':28} {'peer':>8}" + "".join(f" {way:>9} {'ratio':>6}" for way in WAYS) +
-        f" {'MB peer':>8}" + "".join(f" {way:>7}" for way in WAYS))
+        f" {'MB peer':>8}" + "".join(f" {way:>7}" for way in WAYS) +
+        f" {'peak':>8}" + "".join(f" {way:>7}" for way in WAYS))
     for model in models:
         own = figures[model]
         first = {way: own[way]["first answer"] for way in own}
         memory = {way: own[way]["memory added"] for way in own}
+        peak = {way: own[way]["peak added"] for way in own}
         say(f"{name_of(model):28} {first['peer']:8.1f}" +
             "".join(f" {first[way]:9.1f} {first[way] / first['peer']:6.2f}" for way in WAYS) +
             f" {memory['peer']:8.1f}" +
-            "".join(f" {memory[way] / memory['peer']:7.2f}" for way in WAYS))
+            "".join(f" {memory[way] / memory['peer']:7.2f}" for way in WAYS) +
+            f" {peak['peer']:8.1f}" +
+            "".join(f" {peak[way] / peak['peer']:7.2f}" for way in WAYS))
     for way in WAYS:
         ratios = [figures[m][way]["first answer"] / figures[m]["peer"]["first answer"] for m in models]
         memory = [figures[m][way]["memory added"] / figures[m]["peer"]["memory added"] for m in models]
+        peak = [figures[m][way]["peak added"] / figures[m]["peer"]["peak added"] for m in models]
         say(f"{way}: geometric mean of times {geomean(ratios):.3f}, worst {max(ratios):.2f}; of memory"
-            f" {geomean(memory):.3f}, worst {max(memory):.2f}")
+            f" {geomean(memory):.3f}, worst {max(memory):.2f}; of peaks {geomean(peak):.3f}, worst"
+            f" {max(peak):.2f}")
 
 
 def run(options, models, work):

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors of a model as constants of its function: used where they lie in the file if that suits
-// their elements, or copied.
+// Tensors of a model as constants of its function: used where they lie in the file. Copied are
+// those in typed fields, and small ones, which calls read, where their place does not suit their
+// elements.
 #include "frontends/onnx/import/walk.h"
 
 #include "frontends/onnx/schema.h"
@@ -9,32 +10,36 @@
 
 #include <stdlib.h>
 
+// Above, unaligned elements are no reason to hold them twice: what kernels read often is packed.
+#define SMALL_BYTES ((uint64_t)64 << 10)
+
 static void drop_share(void *user) { dt__onnx_release(user); }
 
+// At any address.
 static dt_status_t borrow(dt_onnx_t *file, const dt_onnx_tensor_t *tensor, const void *data,
                           dt_tensor_t **out) {
-  dt_tensor_desc_t desc = {.struct_size = sizeof(desc),
-                           .dtype = tensor->dtype->dtype,
-                           .rank = tensor->dims.len,
-                           .sizes = tensor->dims.items,
-                           .data = (void *)(uintptr_t)data, // constants are only read
-                           .release = drop_share,
-                           .user = file};
+  dt_file_place_t place = {0};
+  const dt_onnx_bytes_t *bytes = dt__onnx_tensor_bytes(file, tensor, data, &place.offset);
+  place.stamp = bytes->map ? &bytes->stamp : NULL;
+  dt_storage_t *storage = NULL;
+  DT_TRY(dt__storage_over(data, (size_t)tensor->bytes, place, drop_share, file, &storage));
   dt__onnx_retain(file);
-  dt_status_t status = dt_tensor_create(&desc, out);
-  if (status)
-    dt__onnx_release(file);
+  dt_status_t status = dt__tensor_create_over(storage, 0, tensor->dtype->dtype, tensor->dims.len,
+                                              tensor->dims.items, NULL, out);
+  dt__storage_release(storage);
   return status;
 }
 
 static dt_status_t read_tensor(dt_imp_model_t *model, const dt_onnx_tensor_t *tensor,
                                dt_tensor_t **out) {
+  dt_onnx_t *file = model->file;
   const void *data = NULL;
-  DT_TRY(dt__onnx_tensor_view(model->file, tensor, model->pace, &data));
-  size_t size = dt_dtype_size(tensor->dtype->dtype);
-  return data && (uintptr_t)data % size == 0 && !dt__onnx_rows_split(tensor)
-             ? borrow(model->file, tensor, data, out)
-             : dt__onnx_tensor_make(model->file, tensor, model->pace, out);
+  DT_TRY(dt__onnx_tensor_view(file, tensor, model->pace, &data));
+  bool aligned = (uintptr_t)data % dt_dtype_size(tensor->dtype->dtype) == 0;
+  if (!data || tensor->bytes == 0 || dt__onnx_rows_split(tensor) ||
+      (!aligned && tensor->bytes <= SMALL_BYTES))
+    return dt__onnx_tensor_make(file, tensor, model->pace, out);
+  return borrow(file, tensor, data, out);
 }
 
 // ---- All of them ------------------------------------------------------------------------------------

@@ -38,6 +38,7 @@ struct guarded_t {
   dt_kernel_fn_t *kernels; // by code
   void **constants;
   char *once, *block;
+  void **once_table; // by ONCE buffer
   dt_host_run_fn_t commit;
   uint32_t last;   // the kernel launched last
   uint32_t number; // of the call
@@ -388,7 +389,12 @@ static dt_status_t run_once(guarded_t *g) {
   memset(g->once, poison(g), (size_t)bytes + 64);
   DT_TRY(find(g, "dt_once", 0, &once));
   DT_TRY(find(g, "dt_once_scratch", 0, &scratch));
-  g->frame.once = g->once;
+  g->frame.once = g->once_table = calloc(g->program->buffers.len + 1, sizeof(*g->once_table));
+  if (!g->once_table)
+    return DT_NO_MEMORY();
+  for (uint32_t b = 0, n = 0; b < g->program->buffers.len; b++)
+    if (g->program->buffers.items[b].kind == DT_BUFFER_ONCE)
+      g->once_table[n++] = home_of(g, (dt_buffer_id_t){b + 1});
   g->scratch_bytes = scratch();
   once(&g->frame);
   dt_status_t status = g->failure;
@@ -440,6 +446,7 @@ void guarded_destroy(guarded_t *g) {
   for (uint32_t u = 0; u < g->n_units; u++)
     dt__native_unload(g->natives[u]);
   dt__free(g->once);
+  free(g->once_table);
   free(g->kernels);
   free(g->params);
   free(g->constants);

@@ -94,7 +94,7 @@ typedef struct code_t {
   dt_host_run_fn_t once, run[RIG_MAX_SEGMENTS];
   dt_host_run_fn_t commit; // NULL: the program updates nothing
   int64_t (*once_scratch)(void);
-  char *once_memory;
+  void *once_memory[4]; // by ONCE buffer
 } code_t;
 
 void rig_compile(rig_t *r, code_t *code);

@@ -311,10 +311,12 @@ static void test_once(void **state) {
   char *once = dt__alloc_aligned(128, 64);
   assert_non_null(once);
   void *constants[1] = {constant};
-  dt_frame_t frame = {
-      .constants = constants, .once = once, .kernels = code.kernels, .launch = once_launch};
+  code.once_memory[0] = once;
+  dt_frame_t frame = {.constants = constants,
+                      .once = code.once_memory,
+                      .kernels = code.kernels,
+                      .launch = once_launch};
   code.once(&frame);
-  code.once_memory = once;
   call_t call = {.inputs = {in}, .outputs = {out}};
   assert_int_equal(code_call(&code, &call), 0);
   for (int k = 0; k < 21; k++)

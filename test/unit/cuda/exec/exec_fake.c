@@ -217,7 +217,7 @@ static void select_run(dt_frame_t *frame) {
 }
 
 static void scale_once(dt_frame_t *frame) {
-  const uint64_t words[] = {ADDRESS(frame->constants[0]), ADDRESS(frame->once)};
+  const uint64_t words[] = {ADDRESS(frame->constants[0]), ADDRESS(frame->once[0])};
   launch(frame, FAKE_SQUARE, words, 1, 0);
 }
 static int64_t scale_plan(dt_frame_t *frame) {
@@ -225,7 +225,7 @@ static int64_t scale_plan(dt_frame_t *frame) {
   return 0;
 }
 static void scale_run(dt_frame_t *frame) {
-  const uint64_t words[] = {ADDRESS(frame->inputs[0]), ADDRESS(frame->once),
+  const uint64_t words[] = {ADDRESS(frame->inputs[0]), ADDRESS(frame->once[0]),
                             ADDRESS(frame->outputs[0]), (uint64_t)frame->symbols[0]};
   launch(frame, FAKE_SCALE, words, frame->symbols[0], 0);
 }
@@ -306,6 +306,10 @@ static dt_status_t fill(const dt_compile_request_t *request, dt_compiled_t *out)
   out->output_segments[0] = out->n_segments - 1;
   out->once = programs[p].once;
   out->once_bytes = out->once ? 64 : 0;
+  out->once_plan.n_buffers = 1;
+  out->once_plan.buffers = dt__calloc(1, sizeof(*out->once_plan.buffers));
+  if (!out->once_plan.buffers)
+    return DT_NO_MEMORY();
   out->n_output_sizes = 1;
   out->n_launches = programs[p].n_launches;
   out->n_symbols = dt__symenv_symbol_count(request->traced->env);
