@@ -6,7 +6,7 @@
 
 #include "ductile/onnx.h"
 #include "frontends/onnx/pace.h"
-#include "runtime/tensor/tensor.h"
+#include "runtime/base/file_tensor.h"
 
 #include <sys/stat.h>
 

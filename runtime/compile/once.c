@@ -246,7 +246,7 @@ static dt_status_t number_buffers(describe_t *d) {
   return NULL;
 }
 
-static dt_status_t open(describe_t *d) {
+static dt_status_t make_room(describe_t *d) {
   const dt_program_t *program = d->program;
   dt_once_plan_t *out = d->out;
   uint32_t n = program->buffers.len;
@@ -279,7 +279,7 @@ static dt_status_t open(describe_t *d) {
 static dt_status_t describe(describe_t *d) {
   dt_once_plan_t *out = d->out;
   numbers_t numbers = {0};
-  DT_TRY(open(d));
+  DT_TRY(make_room(d));
   DT_TRY(number_buffers(d));
   find_uses(d);
   for (uint32_t k = 0; k < out->n_kernels; k++)

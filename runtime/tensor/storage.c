@@ -38,8 +38,8 @@ static void destroy_over(dt_storage_t *storage) {
   dt__free(own);
 }
 
-dt_status_t dt__storage_over(const void *data, size_t bytes, dt_file_place_t file,
-                             void (*destroy)(void *owner), void *owner, dt_storage_t **out) {
+static dt_status_t storage_over(const void *data, size_t bytes, dt_file_place_t place,
+                                void (*destroy)(void *owner), void *owner, over_t **out) {
   *out = NULL;
   over_t *own = dt__alloc(sizeof(*own));
   if (!own)
@@ -49,12 +49,26 @@ dt_status_t dt__storage_over(const void *data, size_t bytes, dt_file_place_t fil
                               .bytes = bytes,
                               .data = (void *)(uintptr_t)data,
                               .destroy = destroy_over},
-                  .file = file,
+                  .file = place,
                   .destroy = destroy,
                   .owner = owner};
-  own->storage.file = file.stamp ? &own->file : NULL;
-  *out = &own->storage;
+  own->storage.file = place.stamp ? &own->file : NULL;
+  *out = own;
   return NULL;
+}
+
+dt_status_t dt__file_tensor(const void *data, size_t bytes, dt_dtype_t dtype, uint32_t rank,
+                            const int64_t *sizes, dt_file_place_t place,
+                            void (*destroy)(void *owner), void *owner, dt_tensor_t **out) {
+  over_t *own = NULL;
+  *out = NULL;
+  DT_TRY(storage_over(data, bytes, place, destroy, owner, &own));
+  dt_status_t status = dt__tensor_create_over(&own->storage, 0, dtype, rank, sizes, NULL, out);
+  if (status)
+    dt__free(own); // nothing was taken
+  else
+    dt__storage_release(&own->storage); // the tensor has a share of its own
+  return status;
 }
 
 void dt__storage_retain(dt_storage_t *storage) {

@@ -11,6 +11,7 @@
 #define DT_RUNTIME_TENSOR_TENSOR_H
 
 #include "ductile/tensor.h"
+#include "runtime/base/file_tensor.h"
 
 #include <stdatomic.h>
 
@@ -30,16 +31,6 @@ static inline int dt__place_ordinal(dt_device_t place) { return (int)place % DT_
 void dt__device_name_set(dt_device_t device, const char *name);
 // "the CPU", "device 1 of kind 2", or with the name of that kind "GPU 1", in `buf`.
 const char *dt__place_name(dt_device_t place, char *buf, size_t bytes);
-
-// A file as it was when it was mapped: of equal stamps, equal places hold equal bytes.
-typedef struct dt_file_stamp_t {
-  uint64_t device, inode, bytes;
-  int64_t modified[2], changed[2]; // seconds, nanoseconds
-} dt_file_stamp_t;
-typedef struct dt_file_place_t {
-  const dt_file_stamp_t *stamp; // NULL: none
-  uint64_t offset;
-} dt_file_place_t;
 
 // Bytes that Ductile owns, shared by the tensors over them. Released by the last of them.
 typedef struct dt_storage_t {
@@ -66,12 +57,6 @@ typedef struct dt_storage_t {
 dt_status_t dt__storage_create(size_t bytes, dt_storage_t **out) DT_MUST_USE;
 void dt__storage_retain(dt_storage_t *storage);  // NULL allowed
 void dt__storage_release(dt_storage_t *storage); // NULL allowed
-// A storage over bytes that are only read and of which `owner` has a share, which `destroy` gets
-// back. `file.stamp` where they are in such a mapping, and lives as long; or NULL. On failure
-// nothing was taken.
-dt_status_t dt__storage_over(const void *data, size_t bytes, dt_file_place_t file,
-                             void (*destroy)(void *owner), void *owner,
-                             dt_storage_t **out) DT_MUST_USE;
 
 // The order of dims in memory, outermost first, as one number: four bits a place, which hold the
 // dim xor the place; so row-major is 0, whatever the rank.

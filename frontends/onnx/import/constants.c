@@ -21,12 +21,12 @@ static dt_status_t borrow(dt_onnx_t *file, const dt_onnx_tensor_t *tensor, const
   dt_file_place_t place = {0};
   const dt_onnx_bytes_t *bytes = dt__onnx_tensor_bytes(file, tensor, data, &place.offset);
   place.stamp = bytes->map ? &bytes->stamp : NULL;
-  dt_storage_t *storage = NULL;
-  DT_TRY(dt__storage_over(data, (size_t)tensor->bytes, place, drop_share, file, &storage));
   dt__onnx_retain(file);
-  dt_status_t status = dt__tensor_create_over(storage, 0, tensor->dtype->dtype, tensor->dims.len,
-                                              tensor->dims.items, NULL, out);
-  dt__storage_release(storage);
+  dt_status_t status =
+      dt__file_tensor(data, (size_t)tensor->bytes, tensor->dtype->dtype, tensor->dims.len,
+                      tensor->dims.items, place, drop_share, file, out);
+  if (status)
+    dt__onnx_release(file);
   return status;
 }
 
