@@ -39,7 +39,8 @@ struct dt_codegen_t {
   dt_status_t (*emit)(const dt_program_t *program, const dt_unit_map_t *map, uint32_t unit,
                       const dt_target_t *target, const dt_compile_options_t *options, void **out,
                       size_t *out_bytes);
-  // How each code is launched, info_words numbers a code, from where code is made. NULL: load knows.
+  // How each code is launched, info_words numbers a code; asked where code is made. NULL: load
+  // knows.
   dt_status_t (*describe)(dt_program_t *program, const dt_unit_map_t *map,
                           const dt_target_t *target, uint32_t *out_infos);
   // Loads the code of `n` units and fills kernels, n_kernels, device_code, code_bytes,
