@@ -37,6 +37,19 @@ said() { # WHAT WORDS
   }
 }
 
+# What the files show and need.
+shown=$(nm -D --defined-only "$jit" | awk '{ print $3 }' | tr '\n' ' ')
+[[ $shown == 'dt_jit_enter ' ]] || {
+  printf 'libductile-jit.so shows %s\n' "$shown"
+  failures=$((failures + 1))
+}
+needed=$(readelf -dW "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' |
+  grep -vE '^(lib(c|m|dl|pthread)\.so|ld-linux)' || true)
+[[ -z $needed ]] || {
+  printf 'the library needs %s\n' "$needed"
+  failures=$((failures + 1))
+}
+
 export DUCTILE_CACHE_DIR=
 life 'it makes code' both 'DT_OK [0-9a-f]{8} jit( llvm)?'
 bits=$(env "$program" "$work/both/libductile.so.1" | cut -d ' ' -f 2)
