@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // From nothing to the first answer of an ONNX model, or of a package of it, in this process: a
-// runtime, the model, its function, one call; then what the process holds. Run once a process: tools/bench/bench_start.py
-// does, beside onnxruntime.
+// runtime, the model, its function, one call; then what the process holds. Run once a process:
+// tools/bench/bench_start.py does, beside onnxruntime.
 #include "ductile/onnx.h"
 #include "ductile/package.h"
 

@@ -245,6 +245,10 @@ static void describe(dt_stream_t *s, uint32_t info_words, dt_artifact_t *a, dt_c
   describe_items(s, c);
   describe_checks(s, c);
   describe_once(s, &c->once_plan);
+  uint32_t frame = DT_FRAME_VERSION;
+  dt__stream_number(s, &frame);
+  s->failed |= frame != DT_FRAME_VERSION;
+  dt__stream_signed(s, &c->once_scratch_bytes);
 }
 
 void dt__artifact_fini(dt_artifact_t *artifact) {
@@ -367,7 +371,7 @@ static bool fits(const dt_compiled_t *c, const dt_traced_t *traced, uint32_t n_s
     n_sizes += dt__graph_node(graph, graph->outputs.items[k])->rank;
     good = c->output_segments[k] < n_segments && c->donations[k] <= graph->inputs.len;
   }
-  good = good && c->once_bytes >= 0 &&
+  good = good && c->once_bytes >= 0 && c->once_scratch_bytes >= 0 &&
          dt__once_fits(&c->once_plan, graph->constants.len, c->once_bytes) &&
          c->n_output_sizes == n_sizes && c->n_asserts == graph->asserts.len &&
          c->n_symbols >= dt__symenv_symbol_count(traced->env) && c->n_symbols <= DT_STREAM_MOST;

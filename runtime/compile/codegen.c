@@ -220,6 +220,7 @@ static dt_status_t load(dt_jobs_t *jobs, const dt_codegen_request_t *request,
 
 static dt_status_t find_host(const dt_program_t *program, dt_compiled_t *out) {
   DT_TRY(dt__load_host(dt__llvm_segment_count(program), out));
+  DT_TRY(dt__load_numbers(out));
   uint32_t n = program->outputs.len;
   out->output_segments = dt__calloc(n, sizeof(*out->output_segments));
   out->donations = dt__calloc(n, sizeof(*out->donations));

@@ -70,7 +70,7 @@ static dt_status_t find_segments(const dt_native_t *host, uint32_t n, dt_compile
   return NULL;
 }
 
-dt_status_t dt__load_host(uint32_t n_segments, dt_compiled_t *out) {
+dt_status_t dt__load_numbers(dt_compiled_t *out) {
   const dt_native_t *host = out->units[out->n_units - 1];
   code_address_t found;
   DT_TRY(find_symbol(host, "dt_frame_version", &found));
@@ -78,12 +78,18 @@ dt_status_t dt__load_host(uint32_t n_segments, dt_compiled_t *out) {
   if (version != DT_FRAME_VERSION)
     return DT_FAIL(DT_E_COMPILE, "code for frames of version %lld; expected %u", (long long)version,
                    DT_FRAME_VERSION);
+  DT_TRY(find_symbol(host, "dt_once_scratch", &found));
+  out->once_scratch_bytes = found.bytes();
+  return NULL;
+}
+
+dt_status_t dt__load_host(uint32_t n_segments, dt_compiled_t *out) {
+  const dt_native_t *host = out->units[out->n_units - 1];
+  code_address_t found;
   DT_TRY(find_segments(host, n_segments, out));
   DT_TRY(find_symbol(host, "dt_once", &found));
   out->once = found.run;
   found.data = dt__native_symbol(host, "dt_commit"); // of programs that update arguments
   out->commit = found.data ? found.run : NULL;
-  DT_TRY(find_symbol(host, "dt_once_scratch", &found));
-  out->once_scratch_bytes = found.bytes();
   return NULL;
 }

@@ -19,5 +19,8 @@ dt_status_t dt__load_kernels(const uint32_t *unit_of_code, uint32_t n,
                              dt_compiled_t *out) DT_MUST_USE;
 // Entry points of the host program.
 dt_status_t dt__load_host(uint32_t n_segments, dt_compiled_t *out) DT_MUST_USE;
+// What new code says of itself, by calling it: the version of its frames, checked, and the scratch
+// that ONCE kernels need. Entries have it in words, so that what was kept is loaded and not run.
+dt_status_t dt__load_numbers(dt_compiled_t *out) DT_MUST_USE;
 
 #endif // DT_RUNTIME_COMPILE_LOAD_H

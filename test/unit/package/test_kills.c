@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // usage: test_kills [KILLS]. Writers of one package are killed at any moment: its path is then the
-// old file or the new one, whole. What a killed writer leaves beside it is named as a temporary file.
+// old file or the new one, whole. What a killed writer leaves beside it is named as a temporary
+// file.
 #include "runtime/base/file.h"
 #include "runtime/package/format.h"
 #include "test/support/check.h"
