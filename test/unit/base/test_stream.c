@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams: what was written is read, whatever it is; what is cut off, too long or out of bounds fails,
-// reads nothing outside, and gives zeros.
+// Streams: what was written is read, whatever it is; what is cut off, too long or out of bounds
+// fails, reads nothing outside, and gives zeros.
 #include "runtime/base/stream.h"
 
 #include "test/support/check.h"
