@@ -75,7 +75,9 @@ static void show_runtime(const void *given) {
   COUNT(stats, evicted_bytes), COUNT(stats, trims), COUNT(stats, max_device_bytes);
   ANY(stats, device_bytes), COUNT(stats, evicted_device_bytes), COUNT(stats, evicted_graphs);
   COUNT(stats, packed_bytes), COUNT(stats, shared_bytes), ANY(stats, program_bytes);
-  ANY(stats, session_bytes), ANY(stats, warm_bytes), ANY(stats, code_bytes);
+  ANY(stats, session_bytes), ANY(stats, code_bytes);
+  // Whether it is used up depends on time.
+  printf(" warm_bytes %s", stats->warm_bytes <= stats->bytes ? "within" : "beyond");
   COUNT(stats, mapped_bytes), COUNT(stats, constant_bytes);
 }
 
