@@ -538,8 +538,8 @@ static bool same_key(const member_t *a, const member_t *b) {
 }
 
 static bool same_numbers(const member_t *a, const member_t *b) {
-  return memcmp(a->numbers.items, b->numbers.items, a->numbers.len * sizeof(*a->numbers.items)) ==
-         0;
+  size_t bytes = a->numbers.len * sizeof(*a->numbers.items);
+  return bytes == 0 || memcmp(a->numbers.items, b->numbers.items, bytes) == 0;
 }
 
 // Members of a group, in the order of their kernels.
