@@ -106,29 +106,6 @@ typedef struct job_t {
 } job_t;
 
 // ---- Inputs ---------------------------------------------------------------------------------------
-static int find_specs(job_t *job) {
-  for (uint32_t k = 0; k < job->options->inputs.n; k++) {
-    uint32_t index = 0;
-    const char *text = job->options->inputs.items[k];
-    const char *spec = cli_model_input(&job->model, text, &index);
-    if (!spec)
-      return cli_complain(ME, CLI_USAGE,
-                          "--input %s: no input is called so; see ductile inspect %s", text,
-                          job->options->path);
-    job->specs[index] = spec;
-  }
-  return CLI_DONE;
-}
-
-static int know_dims(const job_t *job, const cli_dim_t *dims, uint32_t n) {
-  for (uint32_t k = 0; k < n; k++) {
-    if (!cli_dim_known(&job->model, dims[k].name, dims[k].len))
-      return cli_complain(ME, CLI_USAGE, "no dim of an input is called '%.*s'",
-                          (int)(dims[k].len < 64 ? dims[k].len : 64), dims[k].name);
-  }
-  return CLI_DONE;
-}
-
 // Puts a tensor that the session's device reads anyway where it is read.
 static dt_status_t place_input(const job_t *job, uint32_t k) {
   dt_tensor_t *host = job->inputs[k], *there = NULL;
@@ -323,7 +300,7 @@ static int measure_sweep(job_t *job) {
   for (uint64_t k = 0; k < n && result == CLI_DONE; k++) {
     cli_dims_t dims = {sizes, job->sweep.n};
     cli_sweep_point(&job->sweep, k, sizes);
-    result = k == 0 ? know_dims(job, sizes, dims.n) : CLI_DONE;
+    result = k == 0 ? cli_know_dims(ME, &job->model, sizes, dims.n) : CLI_DONE;
     if (result == CLI_DONE)
       result = measure_shape(job, &dims);
   }
@@ -343,7 +320,7 @@ static int trace_call(job_t *job, const char *line, uint64_t number, uint64_t *n
   if (*n == MOST_CALLS)
     return cli_complain(ME, CLI_FAILED, "%s: more than %u calls", job->options->trace, MOST_CALLS);
   cli_dims_t dims = {sizes, (uint32_t)found};
-  int result = know_dims(job, sizes, dims.n);
+  int result = cli_know_dims(ME, &job->model, sizes, dims.n);
   if (result == CLI_DONE)
     result = make_inputs(job, &dims);
   if (result == CLI_DONE)
@@ -380,7 +357,8 @@ static int measure_trace(job_t *job) {
 
 // ---- The job --------------------------------------------------------------------------------------
 static int run_bench(job_t *job) {
-  int result = find_specs(job);
+  int result =
+      cli_find_specs(ME, &job->model, job->options->path, &job->options->inputs, job->specs);
   // With a trace alone its sizes are those that count.
   bool swept = job->sweep.n > 0 || !job->options->trace;
   if (result == CLI_DONE && swept)

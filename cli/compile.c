@@ -33,7 +33,9 @@ static const cli_option_t rows[] = {
      "models that need variants of their own for some sizes; others have one variant for all",
      NULL, 0, 0},
     {"input", CLI_LIST, offsetof(options_t, inputs), "NAME=SPEC",
-     "what an input of these calls is made of, as ductile bench takes it", NULL, 0, 0},
+     "what an input of these calls is made of, as ductile bench takes it; without --dim: of one "
+     "call",
+     NULL, 0, 0},
     CLI_ROW_DATA(options_t),
     CLI_ROW_NAMES_ARE_HINTS(options_t),
     CLI_ROW_DEADLINE(options_t, "for opening the model, and for its calls, as in 500ms or 2s "
@@ -74,32 +76,13 @@ typedef struct job_t {
 } job_t;
 
 // ---- Calls ----------------------------------------------------------------------------------------
-static int find_specs(const job_t *job) {
-  for (uint32_t k = 0; k < job->options->inputs.n; k++) {
-    uint32_t index = 0;
-    const char *text = job->options->inputs.items[k];
-    const char *spec = cli_model_input(&job->model, text, &index);
-    if (!spec)
-      return cli_complain(ME, CLI_USAGE,
-                          "--input %s: no input is called so; see ductile inspect %s", text,
-                          job->path);
-    job->specs[index] = spec;
-  }
-  return CLI_DONE;
-}
-
 static int call_at(const job_t *job, const cli_dims_t *dims) {
   char message[CLI_MESSAGE];
-  int result = CLI_DONE;
-  for (uint32_t k = 0; k < dims->n; k++)
-    if (!cli_dim_known(&job->model, dims->items[k].name, dims->items[k].len))
-      return cli_complain(ME, CLI_USAGE, "no dim of an input is called '%.*s'",
-                          (int)(dims->items[k].len < 64 ? dims->items[k].len : 64),
-                          dims->items[k].name);
+  int result = cli_know_dims(ME, &job->model, dims->items, dims->n);
   for (uint32_t k = 0; k < job->model.n_inputs && result == CLI_DONE; k++)
     if (!cli_input_make(&job->model, k, job->specs[k] ? job->specs[k] : "random", dims, k + 1,
                         &job->inputs[k], message))
-      result = cli_complain(ME, CLI_USAGE, "%s", message);
+      result = cli_complain(ME, CLI_FAILED, "%s", message);
   if (result == CLI_DONE)
     result = cli_failed(ME, job->path, cli_model_call(&job->model, job->inputs, job->results));
   cli_release_all(job->inputs, job->model.n_inputs);
@@ -108,8 +91,10 @@ static int call_at(const job_t *job, const cli_dims_t *dims) {
 }
 
 static int call_all(const job_t *job) {
-  int result = find_specs(job);
-  for (uint64_t k = 0; result == CLI_DONE && job->sweep.n && k < job->sweep.n_points; k++) {
+  const cli_list_t *inputs = &job->options->inputs;
+  int result = cli_find_specs(ME, &job->model, job->path, inputs, job->specs);
+  uint64_t n = job->sweep.n ? job->sweep.n_points : inputs->n > 0;
+  for (uint64_t k = 0; result == CLI_DONE && k < n; k++) {
     cli_dim_t sizes[CLI_MOST_AXES];
     const cli_dims_t dims = {sizes, job->sweep.n};
     cli_sweep_point(&job->sweep, k, sizes);

@@ -41,6 +41,30 @@ bool cli_dim_known(const cli_model_t *model, const char *name, size_t len) {
   return false;
 }
 
+int cli_know_dims(const char *me, const cli_model_t *model, const cli_dim_t *dims, uint32_t n) {
+  for (uint32_t k = 0; k < n; k++)
+    if (!cli_dim_known(model, dims[k].name, dims[k].len))
+      return cli_complain(me, CLI_USAGE, "no dim of an input is called '%.*s'",
+                          (int)(dims[k].len < 64 ? dims[k].len : 64), dims[k].name);
+  return CLI_DONE;
+}
+
+int cli_find_specs(const char *me, const cli_model_t *model, const char *path,
+                   const cli_list_t *given, const char **specs) {
+  for (uint32_t k = 0; k < given->n; k++) {
+    uint32_t index = 0;
+    const char *spec = cli_model_input(model, given->items[k], &index);
+    if (!spec)
+      return cli_complain(me, CLI_USAGE,
+                          "--input %s: no input is called so; see ductile inspect %s",
+                          given->items[k], path);
+    if (specs[index])
+      return cli_complain(me, CLI_USAGE, "--input %s: the input was given before", given->items[k]);
+    specs[index] = spec;
+  }
+  return CLI_DONE;
+}
+
 static bool find_named(const cli_dims_t *dims, const char *name, int64_t *out) {
   for (uint32_t k = 0; name && k < dims->n; k++) {
     if (is_named(name, dims->items[k].name, dims->items[k].len)) {

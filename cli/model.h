@@ -4,6 +4,7 @@
 #define DUCTILE_CLI_MODEL_H
 
 #include "cli/cli.h"
+#include "cli/options.h"
 
 #include "ductile/onnx.h"
 #include "ductile/package.h"
@@ -113,6 +114,12 @@ typedef struct cli_dims_t {
 } cli_dims_t;
 // Whether any dim of any input is called so.
 bool cli_dim_known(const cli_model_t *model, const char *name, size_t len);
+// CLI_DONE if each of the dims is one of an input's; else it complains for the command `me`.
+int cli_know_dims(const char *me, const cli_model_t *model, const cli_dim_t *dims, uint32_t n);
+// Specs of inputs from "NAME=SPEC", by input; complains of names that there are not, of the model
+// at `path`, and of inputs that are given twice.
+int cli_find_specs(const char *me, const cli_model_t *model, const char *path,
+                   const cli_list_t *given, const char **specs);
 // The input `k` from `spec`: zeros, ones, random, range:A..B or values:A,B,…, each with :SIZES
 // where they are not those that the model or `dims` say; or a file (tensor_file.h). `seed` makes
 // random elements.

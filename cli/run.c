@@ -92,18 +92,10 @@ static int read_dims(job_t *job) {
 static int make_inputs(job_t *job) {
   char message[CLI_MESSAGE];
   cli_dims_t dims = {job->dims, job->options->dims.n};
-  for (uint32_t k = 0; k < job->options->inputs.n; k++) {
-    uint32_t index = 0;
-    const char *text = job->options->inputs.items[k];
-    const char *spec = cli_model_input(&job->model, text, &index);
-    if (!spec)
-      return cli_complain(ME, CLI_USAGE,
-                          "--input %s: no input is called so; see ductile inspect %s", text,
-                          job->options->path);
-    if (job->specs[index])
-      return cli_complain(ME, CLI_USAGE, "--input %s: the input was given before", text);
-    job->specs[index] = spec;
-  }
+  int result =
+      cli_find_specs(ME, &job->model, job->options->path, &job->options->inputs, job->specs);
+  if (result != CLI_DONE)
+    return result;
   for (uint32_t k = 0; k < job->model.n_inputs; k++) {
     bool given = job->specs[k] != NULL;
     if (!cli_input_make(&job->model, k, given ? job->specs[k] : "zeros", &dims, k + 1,

@@ -42,6 +42,14 @@ log=$(DUCTILE_LOG=compile:1,cache:1 "$ductile" run "$work/loop.dtp" "${x[@]}" 2>
 expect 0 '1 variant in 0 ms' bench "$work/loop.dtp" "${x[@]}" --seconds 0.01
 DUCTILE_CPU=x86-64-v2 expect 0 ' f32' run "$work/loop.dtp" "${x[@]}"
 
+# Calls before the package is written: at sizes, or of inputs alone.
+expect 0 "$work/called.dtp: " compile models/small.onnx -o "$work/called.dtp" --dim batch=1,2 --dim seq=3
+expect 0 "$work/called.dtp: " compile models/loop.onnx -o "$work/called.dtp" "${x[@]}"
+expect 1 'dim 0 has no size' compile models/small.onnx -o "$work/none.dtp" --input x=ones
+expect 2 'no input is called so' compile models/small.onnx -o "$work/none.dtp" --input none=ones
+expect 2 'the input was given before' compile models/loop.onnx -o "$work/none.dtp" "${x[@]}" "${x[@]}"
+expect 2 "no dim of an input is called 'none'" compile models/small.onnx -o "$work/none.dtp" --dim none=1
+
 # What cannot be done is told, and nothing is left behind.
 expect 2 'give -o FILE' compile models/loop.onnx
 expect 1 "expected some of v2, v3 and v4" compile models/loop.onnx -o "$work/none.dtp" --isa v5
