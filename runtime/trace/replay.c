@@ -367,15 +367,17 @@ static void bind_inputs(const run_t *run) {
     for (uint32_t d = 0; d < from->rank; d++)
       bind(run, from->sizes[d], to->sizes[d]);
     if (from->is_int)
-      bind(run, from->value, (dt_int_value)(run->trace, run->in[k]));
+      bind(run, from->value, to->value);
   }
   for (uint32_t k = 0; k < text->inputs.len; k++) {
     for (uint32_t d = 0; d < text->inputs.items[k].rank; d++)
       bind(run, text->inputs.items[k].strides[d], run->trace->graph->inputs.items[k].strides[d]);
   }
-  for (uint32_t k = 0; k < text->captures.len; k++)
-    bind(run, text->captures.items[k].value,
-         (dt_capture)(run->trace, text->captures.items[k].name, &run->r->captures[k]));
+  for (uint32_t k = 0; k < text->captures.len; k++) {
+    dt_sym_t here = (dt_capture)(run->trace, text->captures.items[k].name, &run->r->captures[k]);
+    here.id %= DT_TRACE_MOST_SYMS; // without the tag that programs see
+    bind(run, text->captures.items[k].value, here);
+  }
 }
 
 // The trace's size and the text's are one: known, or a guard.

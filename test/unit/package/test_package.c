@@ -249,6 +249,61 @@ static void test_a_miss_compiles_or_is_refused(void **state) {
   fixture_end(&f);
 }
 
+// x[n] padded by the two numbers of an argument, joined with a constant without elements and one
+// whose elements share bytes.
+static dt_status_t odd_program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
+                               void *closure) {
+  dt_tensor_t *const *constants = closure;
+  uint32_t n = 0;
+  const dt_sym_t *ends = dt_int_elements(t, in[1], &n);
+  if (n != 2)
+    return NULL;
+  dt_value_t nibbles = dt_cast(t, dt_constant(t, "nibbles", constants[1]), DT_F32);
+  dt_value_t parts[] = {dt_pad(t, in[0], &ends[0], &ends[1], 0),
+                        dt_constant(t, "none", constants[0]), nibbles};
+  out[0] = dt_concat(t, 3, parts, 0);
+  return NULL;
+}
+
+static void test_odd_constants_and_integers(void **state) {
+  (void)state;
+  static const dt_dim_decl_t two = {.is_static = true, .value = 2};
+  static const dt_input_decl_t inputs[] = {
+      {.name = "x", .dtype = DT_F32, .rank = 1},
+      {.name = "ends", .dtype = DT_I64, .rank = 1, .dims = &two, .kind = DT_INPUT_INTEGERS}};
+  static const uint8_t packed[] = {0x21, 0x07};
+  fixture_t f = fixture_on(DT_CPU, 1);
+  dt_tensor_t *constants[] = {tensor_empty(DT_F32, 1, SIZES(0)), NULL};
+  const dt_tensor_desc_t desc = {.struct_size = sizeof(desc),
+                                 .dtype = DT_U4,
+                                 .rank = 1,
+                                 .sizes = SIZES(3),
+                                 .data = (void *)(uintptr_t)packed};
+  expect_ok(dt_tensor_create(&desc, &constants[1]));
+  dt_function_options_t options = options_of(2, inputs);
+  dt_function_t *function = function_of(&f, odd_program, constants, &options);
+  expect_ok(dt_package_write(path_of("odd"), &function, 1, NULL));
+  dt_function_release(function);
+  dt_package_t *package = opened(f.runtime, path_of("odd"));
+  function = function_in(package, NULL);
+  dt_package_release(package);
+  float data[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+  for (int64_t stride = 1; stride < 3; stride++) { // the second one is compiled
+    dt_tensor_t *in[] = {tensor_over(DT_F32, 1, SIZES(3), &stride, data),
+                         tensor_i64(1, SIZES(2), VALUES(1, 2))};
+    dt_tensor_t *out = NULL;
+    expect_ok(dt_call(f.session, function, in, 2, &out, 1, NULL));
+    const float want[] = {0, 1, (float)(1 + stride), (float)(1 + 2 * stride), 0, 0, 1, 2, 7};
+    expect_sizes(out, 1, SIZES(9));
+    assert_memory_equal(dt_tensor_data(out), want, sizeof(want));
+    RELEASE(in[0], in[1], out);
+    assert_int_equal(variants_of(function), stride);
+  }
+  RELEASE(constants[0], constants[1]);
+  dt_function_release(function);
+  fixture_end(&f);
+}
+
 // ---- What cannot be written -------------------------------------------------------------------------
 static dt_status_t capture_program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
                                    void *closure) {
@@ -388,6 +443,6 @@ static int end(void **state) {
 RUN_TESTS_WITH(begin, end, TEST(test_bits_are_those_of_the_level), TEST(test_ways_to_open),
                TEST(test_equal_input_gives_equal_bytes), TEST(test_weights_are_there_once),
                TEST(test_constants_are_as_updated), TEST(test_a_miss_compiles_or_is_refused),
-               TEST(test_what_cannot_be_written), TEST(test_levels_that_do_not_run_are_refused),
-               TEST(test_names_and_options), TEST(test_verify_sees_all_bytes_first),
-               TEST(test_reports))
+               TEST(test_odd_constants_and_integers), TEST(test_what_cannot_be_written),
+               TEST(test_levels_that_do_not_run_are_refused), TEST(test_names_and_options),
+               TEST(test_verify_sees_all_bytes_first), TEST(test_reports))
