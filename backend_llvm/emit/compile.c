@@ -18,6 +18,8 @@
   "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,"                   \
   "loop-mssa(licm),gvn,instcombine<no-verify-fixpoint>,simplifycfg,dce)"
 #define HOST_PASSES "function(sroa,early-cse,instsimplify)"
+// Of kernels in their quick form, which is the same IR: the same bits.
+#define QUICK_PASSES "function(sroa,early-cse<memssa>,instsimplify)"
 
 #define MANY_LAUNCHES 64 // `scripts/bench start` shows what it spares (docs/performance.md)
 
@@ -32,6 +34,21 @@ const dt_llvm_level_t *dt__llvm_level(const dt_compile_options_t *options) {
   if (options && options->llvm_level)
     return &levels[(options->llvm_level - 1) % DT_LLVM_LEVELS];
   return options && options->quick ? &quick : &usual;
+}
+
+// LLVM's quick selection, and no optional pass, for everything but what kernels share: the inner
+// loops of products. Registers are allocated as ever.
+static void hasten(dt_emit_t *m) {
+  static const char *const names[] = {"optnone", "noinline"};
+  for (LLVMValueRef f = LLVMGetFirstFunction(m->module); f; f = LLVMGetNextFunction(f)) {
+    if (LLVMIsDeclaration(f) || LLVMGetLinkage(f) == LLVMInternalLinkage)
+      continue;
+    for (size_t k = 0; k < sizeof(names) / sizeof(names[0]); k++) {
+      unsigned kind = LLVMGetEnumAttributeKindForName(names[k], strlen(names[k]));
+      LLVMAddAttributeAtIndex(f, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                              LLVMCreateEnumAttribute(m->context, kind, 0));
+    }
+  }
 }
 
 static void on_diagnostic(LLVMDiagnosticInfoRef info, void *user) {
@@ -173,6 +190,8 @@ dt_status_t dt__emit_finish(dt_emit_t *m, const char *passes, bool host,
     DT_TRY(run_passes(m, passes));
     dump_module(m, options, 2 * order + 1, "llvm");
   }
+  if (!host && options && options->quick_kernels)
+    hasten(m);
   log_module(m, options, order);
   DT_TRY(dt__generator_check());
   return emit_object(m, out_object, out_bytes);
@@ -186,7 +205,7 @@ static dt_status_t compile(dt_emit_t *m, const dt_unit_map_t *map, uint32_t unit
   LLVMContextSetDiagnosticHandler(m->context, on_diagnostic, m);
   DT_TRY(emit_unit(m, map, unit));
   if (!passes)
-    passes = host ? HOST_PASSES : KERNEL_PASSES;
+    passes = host ? HOST_PASSES : options && options->quick_kernels ? QUICK_PASSES : KERNEL_PASSES;
   return dt__emit_finish(m, passes, host, options, unit, out_object, out_bytes);
 }
 

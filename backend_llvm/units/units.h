@@ -45,6 +45,8 @@ uint64_t dt__llvm_unit_bytes(const dt_program_t *program, const dt_unit_map_t *m
 typedef struct dt_compile_options_t {
   bool verify; // LLVM's verifier, besides the allow-list (always on in debug builds)
   bool quick;  // code that is wanted soon rather than fast
+  // The same of kernels for CPUs: their quick form, of the same bits.
+  bool quick_kernels;
   // 0: as ever; 1 to DT_LLVM_LEVELS: CPU code as LLVM makes it at its own levels, -O0 to -O3, so
   // that tests can compare what they compute.
   uint32_t llvm_level;

@@ -38,6 +38,8 @@ typedef struct dt_function_counters_t {
   uint64_t graph_calls;    // that ran as graphs
   uint64_t graph_skips;    // that should have, and were launched kernel by kernel
   const char *graph_skip;  // why the last of these was; NULL: none
+  uint64_t quick_variants; // whose kernels are in their quick form
+  uint64_t bettered;       // variants whose kernels were replaced by their best form
 } dt_function_counters_t;
 // DT_E_ARGUMENT, DT_E_FORKED. [any]
 DT_API dt_status_t dt_function_counters(dt_function_t *function,

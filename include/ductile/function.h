@@ -207,6 +207,14 @@ DT_API const dt_output_decl_t *dt_function_output(const dt_function_t *function,
 DT_API uint32_t dt_function_n_inputs(const dt_function_t *function);  // 0 for NULL [any]
 DT_API uint32_t dt_function_n_outputs(const dt_function_t *function); // 0 for NULL [any]
 
+// Which kernels are waited for on a CPU. Both forms have the same bits. A call that must compile much
+// is answered by the first form, which is made in about half the time (DUCTILE_QUICK); the best takes
+// its place behind.
+typedef enum dt_prepare_form_t {
+  DT_PREPARE_BEST = 0,
+  DT_PREPARE_FIRST, // whatever answers first
+} dt_prepare_form_t;
+
 // Valid when zeroed: for sessions on the CPU.
 typedef struct dt_prepare_options_t {
   uint32_t struct_size; // sizeof(dt_prepare_options_t); 0 is taken as the size of version 0.1
@@ -215,11 +223,13 @@ typedef struct dt_prepare_options_t {
   // The deadline of the wait and the flag that cancels it, as in dt_call_options_t.
   int64_t deadline_ns;
   const dt_cancel_t *cancel;
+  uint32_t form; // dt_prepare_form_t
 } dt_prepare_options_t;
 
 // Compiles the generic variant from the declared inputs alone (contiguous, without example sizes)
 // and waits for it. Afterwards no call waits for a compiler, unless the program itself
-// distinguishes the call's sizes. Does nothing if a variant exists. DT_E_STATE if `dynamic` or a
+// distinguishes the call's sizes. If a variant exists, it waits for its kernels at most.
+// DT_E_ARGUMENT if there is no such form. DT_E_STATE if `dynamic` or a
 // mark asks for the sizes of a call. DT_E_UNSUPPORTED if there is no such device. `options` may be
 // NULL. [any]
 DT_API dt_status_t dt_function_prepare(dt_function_t *function,

@@ -54,16 +54,29 @@ dt_status_t dt__codegen_maker(dt_workers_t *workers, const char *path, dt_maker_
 
 // ---- Compiling units ------------------------------------------------------------------------------
 
+// Kernels of less work, in about as many instructions of LLVM's, get their best form at once.
+#define QUICK_WORK 5000
+
 typedef struct split_t {
   const dt_codegen_request_t *request;
   uint32_t max_units;
+  bool quick; // kernels are made in their quick form
   dt_unit_map_t map;
   dt_text_t text; // the program, where workers read it
 } split_t;
 
-static dt_compile_options_t options_of(const dt_codegen_request_t *request) {
-  return (dt_compile_options_t){
-      .verify = request->verify, .dump_name = request->name, .dump_variant = request->variant};
+static dt_compile_options_t options_of(const dt_codegen_request_t *request, bool quick) {
+  return (dt_compile_options_t){.verify = request->verify,
+                                .quick_kernels = quick,
+                                .dump_name = request->name,
+                                .dump_variant = request->variant};
+}
+
+static bool is_quick(const dt_codegen_request_t *request, const dt_unit_map_t *map) {
+  uint64_t work = 0, least = request->haste == DT_HASTE_ALL ? 0 : QUICK_WORK;
+  for (uint32_t i = 0; i < map->n_codes; i++)
+    work += map->work_of_code[i];
+  return request->haste && !request->codegen && work >= least;
 }
 
 static dt_status_t run_split(void *opaque) {
@@ -72,9 +85,10 @@ static dt_status_t run_split(void *opaque) {
   dt__watch_enter(request->program->arena->watch);
   uint64_t work = request->codegen ? request->codegen->unit_work : DT_UNIT_WORK;
   DT_TRY(dt__llvm_split(request->program, request->target, split->max_units, work, &split->map));
+  split->quick = is_quick(request, &split->map);
   if (!request->workers)
     return NULL;
-  dt_compile_options_t options = options_of(request);
+  dt_compile_options_t options = options_of(request, split->quick);
   return dt__worker_program_write(request->program, &split->map, request->target, &options,
                                   &split->text);
 }
@@ -84,13 +98,14 @@ typedef struct unit_t {
   const dt_unit_map_t *map;
   const dt_worker_source_t *source;
   uint32_t index;
+  bool quick;
   void *object; // owned
   size_t bytes;
 } unit_t;
 
 static dt_status_t compile_unit(unit_t *unit) {
   const dt_codegen_request_t *request = unit->request;
-  dt_compile_options_t options = options_of(request);
+  dt_compile_options_t options = options_of(request, unit->quick);
   bool host = unit->index + 1 == unit->map->n_units;
   if (request->workers)
     return dt__workers_unit(request->workers, unit->source, unit->index,
@@ -253,7 +268,8 @@ static dt_status_t compile_units(dt_jobs_t *jobs, const split_t *split, unit_t *
   if (!items)
     return DT_NO_MEMORY();
   for (uint32_t i = 0; i < map->n_units; i++) {
-    units[i] = (unit_t){.request = request, .map = map, .source = &source, .index = i};
+    units[i] = (unit_t){
+        .request = request, .map = map, .source = &source, .index = i, .quick = split->quick};
     items[i] = (dt_job_t){.run = run_unit, .arg = &units[i]};
   }
   DT_TRY(dt__jobs_run(jobs, items, map->n_units, request->threads));
@@ -275,6 +291,7 @@ static dt_status_t run_all(dt_jobs_t *jobs, split_t *split, dt_compiled_t *out) 
   unit_t *units = DT_ARENA_ARRAY(split->request->program->arena, unit_t, split->map.n_units);
   if (!units)
     return DT_NO_MEMORY();
+  out->quick = split->quick;
   dt_status_t status = compile_units(jobs, split, units, out);
   for (uint32_t i = 0; i < split->map.n_units; i++)
     dt__free(units[i].object);
@@ -283,7 +300,8 @@ static dt_status_t run_all(dt_jobs_t *jobs, split_t *split, dt_compiled_t *out) 
 
 dt_status_t dt__codegen_run(dt_jobs_t *jobs, const dt_codegen_request_t *request,
                             dt_compiled_t *out) {
-  split_t split = {.request = request, .max_units = request->threads + 1};
+  split_t split = {.request = request,
+                   .max_units = (request->units ? request->units : request->threads) + 1};
   dt__text_init(&split.text);
   dt_status_t status = run_all(jobs, &split, out);
   dt__text_fini(&split.text);

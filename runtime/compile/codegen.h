@@ -21,7 +21,9 @@ typedef struct dt_codegen_request_t {
   void *device;                // as it knows it
   dt_workers_t *workers;       // that make the code; NULL: this process does
   uint32_t threads;            // of `jobs`
+  uint32_t units;              // that kernels are cut into, at most; 0: one a thread
   bool verify;
+  dt_haste_t haste; // of kernels for CPUs
   const char *name; // for dumps
   uint32_t variant;
   dt_artifact_t *keep;   // receives the code; NULL: not wanted

@@ -74,6 +74,8 @@ typedef struct dt_compiled_t {
   // into `device_code`. An entry may be replaced by better code while calls run (exec/swap.c).
   dt_kernel_fn_t *kernels;
   uint32_t n_kernels;
+  bool
+      quick; // kernels are as quickly made; the same compile without `quick` has them at their best
   dt_compiled_segment_t *segments; // in order; at least one
   uint32_t n_segments;
   struct dt_externals_t *externals; // calls of users' ops (external.h); NULL: there are none
@@ -125,6 +127,13 @@ static inline void dt__compiled_queue(const dt_compiled_t *compiled, uint32_t se
   frame->control = control;
 }
 
+// Which form of kernels will do. What is made says which it is (dt_compiled_t.quick).
+typedef enum dt_haste_t { // DUCTILE_QUICK's numbers
+  DT_HASTE_NONE,          // the best
+  DT_HASTE_SOME,          // the quick one, if that spares much
+  DT_HASTE_ALL,           // the quick one
+} dt_haste_t;
+
 typedef struct dt_compile_request_t {
   const dt_traced_t *traced; // only read
   const char *name;          // with `variant`, for logs and dumps
@@ -132,6 +141,7 @@ typedef struct dt_compile_request_t {
   bool strict_fp;
   const dt_codegen_t *codegen; // of the device to compile for; NULL: the CPU
   void *device;                // as it knows it
+  dt_haste_t haste;
   bool beside_calls; // nobody waits for it, and callers need the cores: a quarter of the threads
   // What it may take, and who may stop it (runtime/base/watch.h): looked at between stages, between
   // units, and in arenas. NULL: no limits. Outlives the compile.

@@ -156,6 +156,7 @@ typedef struct compile_t {
   dt_arena_t arena;
   dt_symenv_t *env; // a clone of the traced one
   dt_program_t *program;
+  dt_haste_t haste;
   bool beside_calls;
   uint32_t units; // the most that kernels are cut into; 0: as many as threads can use
 } compile_t;
@@ -281,6 +282,9 @@ static void tell_segments(const compile_t *compile, const dt_compiled_t *compile
   }
 }
 
+// What can be ended between two units is cut into more of them.
+#define BESIDE_UNITS 6
+
 // Many threads that wake up at once are put onto cores where callers run, some for milliseconds.
 static uint32_t threads_of(const compile_t *compile) {
   uint32_t all = compile->units ? compile->units : compile->compiler->threads;
@@ -345,7 +349,9 @@ static dt_status_t compile_all(compile_t *compile, dt_artifact_t *keep, dt_compi
                                   .device = compile->device,
                                   .workers = compiler->workers,
                                   .threads = threads_of(compile),
+                                  .units = compile->beside_calls ? BESIDE_UNITS : 0,
                                   .verify = compiler->verify,
+                                  .haste = compile->haste,
                                   .name = compile->name,
                                   .variant = compile->variant,
                                   .keep = keep};
@@ -402,6 +408,7 @@ static dt_status_t find_or_compile(compile_t *compile, dt_compiled_t **own) {
                                                .wait_ns = compile->compiler->cache_wait_ns,
                                                .name = compile->name,
                                                .variant = compile->variant,
+                                               .quick = compile->haste && !compile->codegen,
                                                .make = make,
                                                .user = compile},
                           own);
@@ -422,6 +429,7 @@ dt_status_t dt__compile(dt_compiler_t *compiler, const dt_compile_request_t *req
                        .codegen = request->codegen,
                        .device = request->device,
                        .target = compiler->target,
+                       .haste = request->haste,
                        .beside_calls = request->beside_calls};
   compile.target.strict_fp = request->strict_fp;
   dt__watch_enter(request->watch);
@@ -435,12 +443,12 @@ dt_status_t dt__compile(dt_compiler_t *compiler, const dt_compile_request_t *req
            compiled->segments_reason);
   if (!status)
     DT_LOG(DT_LOG_COMPILE, 1,
-           "%s.%u: %u kernels a call, %u codes, %u segments, %u units, %llu bytes of code, %lld "
-           "computed "
-           "once, %.1f ms",
-           name, variant, compiled->n_launches, compiled->n_kernels, compiled->n_segments,
-           compiled->n_units, (unsigned long long)compiled->code_bytes,
-           (long long)compiled->once_bytes, (double)(dt__now_ns() - begin) * 1e-6);
+           "%s.%u%s: %u kernels a call, %u codes, %u segments, %u units, %llu bytes of code, %lld "
+           "computed once, %.1f ms",
+           name, variant, compiled->quick ? ", quickly" : "", compiled->n_launches,
+           compiled->n_kernels, compiled->n_segments, compiled->n_units,
+           (unsigned long long)compiled->code_bytes, (long long)compiled->once_bytes,
+           (double)(dt__now_ns() - begin) * 1e-6);
   dt__symenv_destroy(compile.env);
   dt__arena_fini(&compile.arena);
   dt__heap_trim(); // what passes threw away, and what was read from the cache

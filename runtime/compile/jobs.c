@@ -32,6 +32,9 @@ typedef struct lane_t {
   pthread_t *threads;
 } lane_t;
 
+// The thread in the background has nobody work for it at the host's priority.
+static _Thread_local bool in_background;
+
 struct dt_jobs {
   dt_mutex_t mutex;    // guards all below
   pthread_cond_t done; // a group came to its end
@@ -93,6 +96,7 @@ static dt_job_t *take(lane_t *lane) {
 static void *thread_main(void *opaque) {
   lane_t *lane = opaque;
   dt_jobs_t *jobs = lane->jobs;
+  in_background = lane == &jobs->background;
   dt__mutex_lock(&jobs->mutex);
   for (dt_job_t *job; (job = take(lane)) != NULL;) {
     group_t *group = job->group;
@@ -203,9 +207,18 @@ static dt_status_t forked_status(void) {
                               "process by exec, or fork before the runtime is made");
 }
 
+static dt_status_t run_here(dt_job_t *items, uint32_t n) {
+  dt_status_t status = NULL;
+  for (uint32_t i = 0; i < n && !status; i++)
+    status = items[i].run(items[i].arg);
+  return status;
+}
+
 dt_status_t dt__jobs_run(dt_jobs_t *jobs, dt_job_t *items, uint32_t n, uint32_t most) {
   if (dt__forked())
     return forked_status();
+  if (in_background)
+    return run_here(items, n);
   group_t group = {.items = items, .n = n, .left = n};
   uint32_t threads = jobs->waited.n_threads;
   most = most && most < threads ? most : threads;

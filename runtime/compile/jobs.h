@@ -25,7 +25,8 @@ void dt__jobs_stop(dt_jobs_t *jobs);
 // Runs `n` jobs on the compile threads, at most `most` at a time (0: as many as there are threads),
 // and waits for all of them. The next one of a group queues behind what others have queued, so that
 // groups of many jobs keep none of few waiting. Returns the first failure in the order of the
-// array. Not from a compile thread. DT_E_FORKED in a child after fork.
+// array. From the thread in the background: there and then, up to the first failure. Not from a
+// compile thread. DT_E_FORKED in a child after fork.
 dt_status_t dt__jobs_run(dt_jobs_t *jobs, dt_job_t *items, uint32_t n, uint32_t most) DT_MUST_USE;
 // Queues a job that nobody waits for, to begin after `delay_ns` at the earliest. It stays the
 // submitter's until `run` is entered, and is not touched any more once `run` was; what `run`

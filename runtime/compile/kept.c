@@ -17,21 +17,47 @@
 #define LEAST_PAUSE_NS INT64_C(1000000) // between two looks at another process
 #define MOST_PAUSE_NS INT64_C(20000000)
 
+// Behind the key of the best form: that of the quick one.
+#define QUICK_MARK "quick\n"
+
 typedef struct kept_t {
   const dt_kept_request_t *request;
-  dt_text_t key;
+  dt_text_t key,
+      quick_key; // of the best form; and of the quick one, empty if that is not asked for
   dt_compiled_t *found;
   bool refused; // an entry was there that cannot be used
   dt_maker_t maker;
 } kept_t;
 
+// What is made, and waited for, is under this name.
+static dt_text_t *wanted_key(kept_t *kept) {
+  return kept->quick_key.len ? &kept->quick_key : &kept->key;
+}
+
+static void make_keys(kept_t *kept) {
+  const dt_kept_request_t *request = kept->request;
+  dt__artifact_key(request->traced, request->target, &request->place, &kept->key);
+  if (!request->quick || kept->key.failed)
+    return;
+  dt__text_put(&kept->quick_key, dt__text_str(&kept->key));
+  dt__text_put(&kept->quick_key, QUICK_MARK);
+  kept->key.failed |= kept->quick_key.failed;
+}
+
 static dt_status_t run_find(void *opaque) {
   kept_t *kept = opaque;
   const dt_kept_request_t *request = kept->request;
   if (!kept->key.len)
-    dt__artifact_key(request->traced, request->target, &request->place, &kept->key);
-  return dt__artifact_find(&request->place, &kept->key, request->traced, &kept->found,
-                           &kept->refused);
+    make_keys(kept);
+  DT_TRY(dt__artifact_find(&request->place, &kept->key, request->traced, &kept->found,
+                           &kept->refused));
+  if (kept->found || !kept->quick_key.len)
+    return NULL;
+  DT_TRY(dt__artifact_find(&request->place, &kept->quick_key, request->traced, &kept->found,
+                           &kept->refused));
+  if (kept->found)
+    kept->found->quick = true;
+  return NULL;
 }
 
 static dt_status_t find(kept_t *kept) {
@@ -45,10 +71,10 @@ static void pause_for(int64_t ns) {
 }
 
 // Until nobody else makes the entry, or it took too long.
-static dt_status_t claim(const kept_t *kept, dt_disk_claim_t *out) {
+static dt_status_t claim(kept_t *kept, dt_disk_claim_t *out) {
   const dt_kept_request_t *request = kept->request;
   int64_t begin = dt__now_ns(), pause = LEAST_PAUSE_NS;
-  while (!dt__disk_cache_claim(request->place.cache, DT_ARTIFACT_KIND, &kept->key, out)) {
+  while (!dt__disk_cache_claim(request->place.cache, DT_ARTIFACT_KIND, wanted_key(kept), out)) {
     if (dt__now_ns() - begin >= request->wait_ns) {
       DT_LOG(DT_LOG_CACHE, 1, "%s.%u: another process still compiles it after %.1f s",
              request->name, request->variant, (double)request->wait_ns * 1e-9);
@@ -75,8 +101,8 @@ static void keep(kept_t *kept, const dt_artifact_t *artifact, const dt_compiled_
     DT_LOG(DT_LOG_CACHE, 1, "%s.%u is not kept: %s", request->name, request->variant,
            dt_status_message(status));
   else
-    dt__artifact_keep(&request->place, &kept->key, &kept->maker, artifact, own,
-                      request->traced->graph->outputs.len);
+    dt__artifact_keep(&request->place, own->quick ? &kept->quick_key : &kept->key, &kept->maker,
+                      artifact, own, request->traced->graph->outputs.len);
   dt_status_free(status);
 }
 
@@ -113,9 +139,11 @@ static dt_status_t find_or_make(kept_t *kept, dt_compiled_t *own) {
 dt_status_t dt__compile_kept(const dt_kept_request_t *request, dt_compiled_t **own) {
   kept_t kept = {.request = request};
   dt__text_init(&kept.key);
+  dt__text_init(&kept.quick_key);
   dt__maker_init(&kept.maker);
   dt_status_t status = find_or_make(&kept, *own);
   dt__text_fini(&kept.key);
+  dt__text_fini(&kept.quick_key);
   dt__maker_fini(&kept.maker);
   if (!kept.found)
     return status;

@@ -16,6 +16,7 @@ typedef struct dt_kept_request_t {
   int64_t wait_ns;          // the most that another process is waited for
   const char *name;         // with `variant`, for logs
   uint32_t variant;
+  bool quick; // code in its quick form will do: kept under a name of its own, and found there
   // Makes what is in `own`, and fills `keep`, which is fini'd by the caller.
   dt_status_t (*make)(void *user, dt_artifact_t *keep, dt_compiled_t *own);
   void *user;

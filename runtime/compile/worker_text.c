@@ -141,6 +141,7 @@ static void write_head(const dt_target_t *target, const dt_compile_options_t *op
   dt__text_put(out, "job");
   put_number(out, options->verify);
   put_number(out, options->quick);
+  put_number(out, options->quick_kernels);
   put_number(out, options->llvm_level);
   put_number(out, options->dump_variant);
   dt__text_put(out, " ");
@@ -179,6 +180,7 @@ static dt_status_t read_head(dt_scan_t *scan, dt_worker_job_t *job) {
   DT_TRY(dt__scan_expect(scan, "job"));
   DT_TRY(read_flag(scan, &job->options.verify));
   DT_TRY(read_flag(scan, &job->options.quick));
+  DT_TRY(read_flag(scan, &job->options.quick_kernels));
   DT_TRY(read_u32(scan, DT_LLVM_LEVELS, &job->options.llvm_level));
   DT_TRY(read_u32(scan, UINT32_MAX, &job->options.dump_variant));
   DT_TRY(dt__scan_string(scan, job->name, sizeof(job->name), &len));

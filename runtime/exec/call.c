@@ -292,7 +292,7 @@ static dt_status_t run_missed(dt_call_t *call, dt_variant_t **out) {
   for (int round = 0; round < MOST_ROUNDS; round++) {
     dt_variant_t *once = NULL;
     DT_TRY(dt__function_cover(call->session, call->function, call->session->place, call->inputs,
-                              call->control, &once));
+                              true, call->control, &once));
     if (once)
       return run_once(call, once);
     dt__reclaim_resume(call->session->runtime->reclaim, call->session->slot);

@@ -6,6 +6,7 @@
 #include "runtime/base/options.h"
 #include "runtime/base/status.h"
 #include "runtime/exec/apart.h"
+#include "runtime/exec/better.h"
 #include "runtime/exec/decide.h"
 #include "runtime/exec/evict.h"
 #include "runtime/exec/explain.h"
@@ -264,6 +265,7 @@ void dt_function_release(dt_function_t *function) {
   dt__build_end(function);
   dt__budget_leave(&runtime->budget, &function->holder);
   dt__decider_stop(function);
+  dt__better_stop(function);
   if (!dt__forked()) {
     (void)pthread_cond_destroy(&function->idle);
     dt__mutex_fini(&function->mutex);
@@ -307,10 +309,21 @@ uint32_t dt_function_n_outputs(const dt_function_t *function) {
 
 // ---- Preparing ------------------------------------------------------------------------------------
 
+// A variant that a call was answered by may still have its first kernels.
+static dt_status_t wait_for_best(dt_function_t *function, dt_control_t *control) {
+  dt__mutex_lock(&function->mutex);
+  dt_status_t status = dt__better_wait(function, control);
+  dt__mutex_unlock(&function->mutex);
+  return status;
+}
+
 static dt_status_t prepare(dt_function_t *function, const dt_prepare_options_t *options) {
   dt_prepare_options_t own;
   DT_TRY(DT_OPTIONS_TAKE(dt_prepare_options_t, &own, options));
   dt_place_t *home = NULL;
+  if (own.form > DT_PREPARE_FIRST)
+    return DT_FAIL(DT_E_ARGUMENT, "form: %u; expected a dt_prepare_form_t, at most %d", own.form,
+                   DT_PREPARE_FIRST);
   DT_TRY(dt__runtime_place(function->runtime, own.device, own.ordinal, &home));
   if (home->kind->queues && function->answer == DT_ANSWER_EVALUATOR)
     return DT_FAIL(DT_E_UNSUPPORTED, "the reference evaluator answers on the CPU only");
@@ -318,7 +331,10 @@ static dt_status_t prepare(dt_function_t *function, const dt_prepare_options_t *
   bool wanted = dt__control_is_wanted(own.deadline_ns, own.cancel);
   if (wanted)
     dt__control_init(&control, own.deadline_ns, own.cancel);
-  return dt__function_cover(NULL, function, home->number, NULL, wanted ? &control : NULL, NULL);
+  dt_control_t *within = wanted ? &control : NULL;
+  bool first = own.form == DT_PREPARE_FIRST;
+  DT_TRY(dt__function_cover(NULL, function, home->number, NULL, first, within, NULL));
+  return first ? NULL : wait_for_best(function, within);
 }
 
 dt_status_t dt_function_prepare(dt_function_t *function, const dt_prepare_options_t *options) {

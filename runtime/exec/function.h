@@ -39,6 +39,14 @@ typedef struct dt_decider_build_t {
   int64_t ns, all_ns; // how long the last one took, and all of them
   uint64_t made, failed;
 } dt_decider_build_t;
+// The making of the best form of quick kernels (better.h). Guarded by the function's mutex.
+typedef struct dt_better_t {
+  dt_job_t job;
+  bool posted;  // the job is queued or runs
+  bool stopped; // for good
+  dt_watch_t watch;
+  uint64_t made, failed;
+} dt_better_t;
 // What a function remembers of its compiles (explain.h). Valid when zeroed.
 typedef struct dt_history_t {
   struct dt_history_item_t *first, *last; // oldest first
@@ -96,6 +104,7 @@ struct dt_function {
   dt_holder_t holder;          // of the variants' memory
   _Atomic uint64_t held_bytes[DT_MEMORIES]; // by all in `list`
   dt_decider_build_t decider;
+  dt_better_t better;
 
   _Atomic uint64_t compiles, misses, evaluator_calls, failed_calls, compile_ns, kernels, code_bytes,
       constant_bytes, promotions, limit_misses, frozen_misses, sampled_calls, readbacks,

@@ -7,6 +7,7 @@
 #include "runtime/base/control.h"
 #include "runtime/base/status.h"
 #include "runtime/exec/apart.h"
+#include "runtime/exec/better.h"
 #include "runtime/exec/decide.h"
 #include "runtime/exec/evict.h"
 #include "runtime/exec/explain.h"
@@ -21,6 +22,7 @@ typedef struct ask_t {
   dt_device_t place;
   dt_tensor_t *const *inputs;  // of the call; NULL: any variant will do
   const dt_refused_key_t *key; // NULL without inputs
+  bool quick;                  // its kernels may be quickly made
   dt_control_t *control;       // NULL: it waits as long as it takes
 } ask_t;
 
@@ -70,6 +72,7 @@ dt_status_t dt__variant_publish(dt_function_t *function, dt_variant_t *variant) 
                                     memory_order_relaxed);
   }
   dt__decider_request(function);
+  dt__better_request(function);
   return NULL;
 }
 
@@ -312,6 +315,7 @@ static dt_status_t build_alone(build_t *build, const ask_t *ask) {
 static dt_variant_request_t request_of(dt_function_t *function, const ask_t *ask) {
   return (dt_variant_request_t){
       .inputs = ask->inputs,
+      .quick = ask->quick,
       .number = function->next_number++,
       .modes = atomic_load_explicit(&function->runtime->modes, memory_order_relaxed) |
                dt__modes_of_place(ask->place)};
@@ -487,11 +491,11 @@ static dt_status_t cover_locked(dt_session_t *session, dt_function_t *function, 
 }
 
 dt_status_t dt__function_cover(dt_session_t *session, dt_function_t *function, dt_device_t place,
-                               dt_tensor_t *const *inputs, dt_control_t *control,
+                               dt_tensor_t *const *inputs, bool quick, dt_control_t *control,
                                dt_variant_t **out_once) {
   if (out_once)
     *out_once = NULL;
-  ask_t ask = {.place = place, .inputs = inputs, .control = control};
+  ask_t ask = {.place = place, .inputs = inputs, .quick = quick, .control = control};
   dt_refused_key_t key;
   if (inputs) {
     DT_TRY(check_inputs(function, &ask));

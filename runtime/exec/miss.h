@@ -11,9 +11,10 @@
 // Makes sure that a variant covers `inputs`, or with inputs NULL (session NULL) that there is any
 // variant for `place`: checks the arguments, waits for a compile under way, or compiles. Not inside
 // an epoch. At a limit with DT_LIMIT_EVALUATOR *out_once (NULL with inputs NULL) is a variant for
-// this call alone, which the caller destroys; else it is NULL.
+// this call alone, which the caller destroys; else it is NULL. `quick`: kernels in their quick form
+// will do.
 dt_status_t dt__function_cover(dt_session_t *session, dt_function_t *function, dt_device_t place,
-                               dt_tensor_t *const *inputs, dt_control_t *control,
+                               dt_tensor_t *const *inputs, bool quick, dt_control_t *control,
                                dt_variant_t **out_once) DT_MUST_USE;
 
 // Binds a variant's constants and puts it behind those that the function has. Takes it also on

@@ -35,6 +35,14 @@ static uint64_t count(const _Atomic uint64_t *counter) {
   return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
+// Mutex held.
+static uint64_t count_quick(const dt_variant_list_t *list) {
+  uint64_t quick = 0;
+  for (uint32_t k = 0; k < list->n; k++)
+    quick += list->items[k]->compiled && list->items[k]->compiled->quick;
+  return quick;
+}
+
 static dt_function_counters_t count_function(dt_function_t *function) {
   dt_function_counters_t all = {.compiles = count(&function->compiles),
                                 .misses = count(&function->misses),
@@ -58,7 +66,10 @@ static dt_function_counters_t count_function(dt_function_t *function) {
     all.launches += count(&function->counters[i].launches);
   }
   dt__mutex_lock(&function->mutex);
-  all.variants = atomic_load_explicit(&function->list, memory_order_relaxed)->n;
+  const dt_variant_list_t *list = atomic_load_explicit(&function->list, memory_order_relaxed);
+  all.variants = list->n;
+  all.quick_variants = count_quick(list);
+  all.bettered = function->better.made;
   dt__mutex_unlock(&function->mutex);
   return all;
 }

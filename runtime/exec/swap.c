@@ -55,6 +55,7 @@ static dt_status_t adopt(dt_variant_t *variant, dt_compiled_t *fresh) {
   for (uint32_t k = 0; k < fresh->n_kernels; k++)
     __atomic_store_n(&variant->compiled->kernels[k], fresh->kernels[k], __ATOMIC_RELEASE);
   (void)atomic_fetch_add_explicit(&variant->kernels_swapped, 1, memory_order_release);
+  variant->compiled->quick = false;
   return NULL;
 }
 
@@ -63,10 +64,9 @@ static void drop(dt_compiled_t *compiled) {
   dt__compiled_destroy(compiled);
 }
 
-static dt_status_t recompile(dt_function_t *function, dt_variant_t *variant) {
+dt_status_t dt__variant_recompile(dt_function_t *function, dt_variant_t *variant,
+                                  dt_watch_t *watch) {
   dt_compiled_t *fresh = NULL;
-  dt_watch_t watch;
-  dt__watch_init(&watch, &function->runtime->budgets);
   dt_compile_request_t request = {.traced = variant->traced,
                                   .name = function->name,
                                   .variant = variant->number,
@@ -74,7 +74,7 @@ static dt_status_t recompile(dt_function_t *function, dt_variant_t *variant) {
                                   .codegen = variant->home->codegen,
                                   .device = variant->home->device,
                                   .beside_calls = true,
-                                  .watch = &watch};
+                                  .watch = watch};
   DT_TRY(dt__compile(function->runtime->compiler, &request, &fresh));
   dt_status_t status = check_same(variant->compiled, fresh);
   if (!status) {
@@ -92,8 +92,10 @@ static dt_status_t recompile(dt_function_t *function, dt_variant_t *variant) {
 
 dt_status_t dt__function_recompile(dt_function_t *function) {
   dt_variant_t *variant = newest(function);
-  dt_status_t status =
-      variant ? recompile(function, variant) : DT_FAIL(DT_E_STATE, "there is no compiled variant");
+  dt_watch_t watch;
+  dt__watch_init(&watch, &function->runtime->budgets);
+  dt_status_t status = variant ? dt__variant_recompile(function, variant, &watch)
+                               : DT_FAIL(DT_E_STATE, "there is no compiled variant");
   dt__mutex_lock(&function->mutex);
   function->pins -= variant != NULL;
   dt__mutex_unlock(&function->mutex);

@@ -97,6 +97,10 @@ static dt_status_t take_code(const dt_function_t *function, dt_variant_t *varian
   return NULL;
 }
 
+static dt_haste_t haste_of(const dt_function_t *function, const dt_variant_request_t *how) {
+  return how->quick ? (dt_haste_t)function->runtime->params.quick : DT_HASTE_NONE;
+}
+
 dt_status_t dt__variant_compile(dt_function_t *function, const dt_variant_request_t *how,
                                 dt_variant_t *variant) {
   if (!compiles(function, how))
@@ -106,6 +110,7 @@ dt_status_t dt__variant_compile(dt_function_t *function, const dt_variant_reques
                                   .name = function->name,
                                   .variant = variant->number,
                                   .strict_fp = variant->strict_fp,
+                                  .haste = haste_of(function, how),
                                   .codegen = variant->home->codegen,
                                   .device = variant->home->device,
                                   .watch = how->watch};

@@ -80,6 +80,7 @@ typedef struct dt_variant_t {
   // function's mutex.
   dt_compiled_t **swapped;
   uint32_t n_swapped;
+  bool stays_quick; // no better form of its kernels can be made; guarded by the function's mutex
 } dt_variant_t;
 
 typedef struct dt_variant_list_t {
@@ -101,6 +102,7 @@ typedef struct dt_variant_request_t {
   uint64_t modes; // of the runtime, and the session's place (guards/modes.h), for the whole of it
   bool generic;   // without the call's sizes
   bool evaluated; // no code: the evaluator answers
+  bool quick;     // kernels in their quick form will do, at first (better.h)
   dt_policy_build_t *policy; // of the trace
   // What making it may take, and who may stop it (runtime/base/watch.h). Outlives the making.
   struct dt_watch_t *watch;

@@ -23,7 +23,7 @@ typedef struct way_t {
   const char *name;
   uint64_t left_out;
   uint32_t llvm_level;
-  bool quick;
+  bool quick, quick_kernels;
   const char *cpu;     // NULL: this one
   uint32_t threads;    // 0: the program's
   bool own_bits;       // floats may have other bits than the code made as ever
@@ -40,6 +40,7 @@ static uint32_t list_ways(way_t *out) {
   out[n++] = (way_t){.name = "as ever"};
   out[n++] = (way_t){.name = "all stages", .left_out = optional, .own_bits = true};
   out[n++] = (way_t){.name = "quick", .quick = true};
+  out[n++] = (way_t){.name = "quick kernels", .quick_kernels = true};
   out[n++] = (way_t){.name = "1 thread", .threads = 1};
   out[n++] = (way_t){.name = "16 threads", .threads = 16};
   if (__builtin_cpu_supports("sse4.2"))
@@ -262,7 +263,9 @@ void rg_run_ways(rg_run_t *run) {
   s->run = run;
   s->n = run->flags & RG_TWINS_TOO ? list_twins(run, twins, s->ways) : list_ways(s->ways);
   for (uint32_t w = 0; w < s->n; w++) {
-    dt_compile_options_t options = {.quick = s->ways[w].quick, .llvm_level = s->ways[w].llvm_level};
+    dt_compile_options_t options = {.quick = s->ways[w].quick,
+                                    .quick_kernels = s->ways[w].quick_kernels,
+                                    .llvm_level = s->ways[w].llvm_level};
     uint32_t threads = s->ways[w].threads ? s->ways[w].threads : run->p->threads;
     if (rg_failed(run, RG_HARNESS, "target",
                   dt__host_target(s->ways[w].cpu ? s->ways[w].cpu : "", threads, &target)))

@@ -132,12 +132,17 @@ static void test_processes(void **state) {
   assert_int_equal(answers_of_process("DUCTILE_THREADS=5 DUCTILE_COMPILE_THREADS=3 "
                                       "DUCTILE_VERIFY=1 MALLOC_PERTURB_=165"),
                    here);
+  assert_int_equal(answers_of_process("DUCTILE_QUICK=2"), here);
   if (!worker_path)
     return;
-  char setting[4200];
-  (void)snprintf(setting, sizeof(setting), "DUCTILE_ISOLATION=worker DUCTILE_WORKER='%s'",
-                 worker_path);
-  assert_int_equal(answers_of_process(setting), here);
+  static const char *const forms[] = {"0", "2"};
+  for (size_t k = 0; k < 2; k++) {
+    char setting[4200];
+    (void)snprintf(setting, sizeof(setting),
+                   "DUCTILE_QUICK=%s DUCTILE_ISOLATION=worker DUCTILE_WORKER='%s'", forms[k],
+                   worker_path);
+    assert_int_equal(answers_of_process(setting), here);
+  }
 }
 
 // ---- Rows beside others -----------------------------------------------------------------------------
