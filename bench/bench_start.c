@@ -183,7 +183,7 @@ static bool is_quick(rig_t *rig) {
          stats.quick_variants;
 }
 
-// Calls until the best code runs, where the first was answered by quick kernels. `begin`: of it all.
+// Calls until the best code runs, where quick kernels answered the first. `begin`: of it all.
 static bool call_meanwhile(const char *path, rig_t *rig, double begin, const char *name,
                            bench_report_t *report) {
   double calls[MOST_MEANWHILE];

@@ -207,9 +207,9 @@ DT_API const dt_output_decl_t *dt_function_output(const dt_function_t *function,
 DT_API uint32_t dt_function_n_inputs(const dt_function_t *function);  // 0 for NULL [any]
 DT_API uint32_t dt_function_n_outputs(const dt_function_t *function); // 0 for NULL [any]
 
-// Which kernels are waited for on a CPU. Both forms have the same bits. A call that must compile much
-// is answered by the first form, which is made in about half the time (DUCTILE_QUICK); the best takes
-// its place behind.
+// Which kernels are waited for on a CPU. Both forms have the same bits. A call that must compile
+// much is answered by the first form, which is made in about half the time (DUCTILE_QUICK); the
+// best takes its place behind.
 typedef enum dt_prepare_form_t {
   DT_PREPARE_BEST = 0,
   DT_PREPARE_FIRST, // whatever answers first

@@ -29,11 +29,6 @@ typedef struct kept_t {
   dt_maker_t maker;
 } kept_t;
 
-// What is made, and waited for, is under this name.
-static dt_text_t *wanted_key(kept_t *kept) {
-  return kept->quick_key.len ? &kept->quick_key : &kept->key;
-}
-
 static void make_keys(kept_t *kept) {
   const dt_kept_request_t *request = kept->request;
   dt__artifact_key(request->traced, request->target, &request->place, &kept->key);
@@ -70,11 +65,11 @@ static void pause_for(int64_t ns) {
   (void)nanosleep(&time, NULL);
 }
 
-// Until nobody else makes the entry, or it took too long.
-static dt_status_t claim(kept_t *kept, dt_disk_claim_t *out) {
+// Until nobody else makes the entry, in whichever form, or it took too long.
+static dt_status_t claim(const kept_t *kept, dt_disk_claim_t *out) {
   const dt_kept_request_t *request = kept->request;
   int64_t begin = dt__now_ns(), pause = LEAST_PAUSE_NS;
-  while (!dt__disk_cache_claim(request->place.cache, DT_ARTIFACT_KIND, wanted_key(kept), out)) {
+  while (!dt__disk_cache_claim(request->place.cache, DT_ARTIFACT_KIND, &kept->key, out)) {
     if (dt__now_ns() - begin >= request->wait_ns) {
       DT_LOG(DT_LOG_CACHE, 1, "%s.%u: another process still compiles it after %.1f s",
              request->name, request->variant, (double)request->wait_ns * 1e-9);
