@@ -251,10 +251,7 @@ static bool factor_load(const dt_stage_t *stage, uint32_t factor, uint32_t *out,
   return stage->insts.items[*out].kind == DT_INST_LOAD;
 }
 
-bool dt__kernel_is_contraction(const dt_kernel_t *kernel, uint32_t *out_a, uint32_t *out_b) {
-  if (kernel->stages.len == 0 || kernel->n_loops < 2)
-    return false;
-  const dt_stage_t *stage = &kernel->stages.items[0];
+bool dt__stage_is_contraction(const dt_stage_t *stage, uint32_t *out_a, uint32_t *out_b) {
   if (stage->n_loops != 1 || stage->reductions.len != 1 || stage->stores.len != 0 ||
       stage->reductions.items[0].kind != DT_REDUCE_SUM)
     return false;
@@ -264,6 +261,11 @@ bool dt__kernel_is_contraction(const dt_kernel_t *kernel, uint32_t *out_a, uint3
   uint32_t casts = 0;
   return factor_load(stage, product->args[0], out_a, &casts) &&
          factor_load(stage, product->args[1], out_b, &casts) && stage->insts.len == 3 + casts;
+}
+
+bool dt__kernel_is_contraction(const dt_kernel_t *kernel, uint32_t *out_a, uint32_t *out_b) {
+  return kernel->stages.len > 0 && kernel->n_loops >= 2 &&
+         dt__stage_is_contraction(&kernel->stages.items[0], out_a, out_b);
 }
 
 #define SEARCH_COST 40 // halving some thousand elements

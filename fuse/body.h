@@ -67,8 +67,10 @@ void dt__count_readbacks(const dt_program_t *program, uint32_t *loads);
 // A kernel that only maps: one stage without inner loops and without reductions, one store, of
 // every element of its iterations, to no argument.
 bool dt__kernel_is_map(const dt_program_t *program, const dt_kernel_t *kernel);
-// A kernel whose stage 0 is a reduction SUM over one inner loop of the product of two loads, or of
-// halves cast to f32; the matrix template may take it. Sets the two load instructions.
+// A stage that is a reduction SUM over one inner loop of the product of two loads, or of halves
+// cast to f32. Sets the two load instructions.
+bool dt__stage_is_contraction(const dt_stage_t *stage, uint32_t *out_a, uint32_t *out_b);
+// A kernel of two outer loops or more whose stage 0 is one; the matrix template may take it.
 bool dt__kernel_is_contraction(const dt_kernel_t *kernel, uint32_t *out_a, uint32_t *out_b);
 bool dt__kernel_has_reductions(const dt_kernel_t *kernel);
 // Rough cost of one evaluation: cheap ops 1, elementary functions 8 and so on; loads not counted.

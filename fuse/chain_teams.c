@@ -90,7 +90,7 @@ static size_t factor_bytes(const dt_contraction_t *c) {
 }
 
 static dt_status_t roles_of(dt_program_t *program, dt_kernel_t *kernel, dt_contraction_t *out) {
-  return dt__contraction_roles(program, kernel, out)
+  return dt__contraction_roles(program, kernel, out, NULL)
              ? NULL
              : DT_FAIL(DT_E_INTERNAL, "fuse: %s lost its matrix form", kernel->name);
 }

@@ -234,7 +234,7 @@ static bool add_scores(chains_t *c, chain_t *chain, const dt_kernel_t *head) {
       if (k == NO_KERNEL || !is_product(&program->kernels.items[k]) ||
           program->kernels.items[k].n_loops != chain->n_shared + 1 ||
           !same_sums(&program->kernels.items[k], head) ||
-          !dt__contraction_roles(program, &program->kernels.items[k], &roles) ||
+          !dt__contraction_roles(program, &program->kernels.items[k], &roles, NULL) ||
           !add_maker(c, chain, k, id))
         continue;
       bool open = !dt__sym_is_const(program->env, columns_of(c, &chain->links[0]), NULL);
@@ -458,8 +458,8 @@ static dt_status_t find_chain(chains_t *c, uint32_t k, chain_t *chain) {
   dt_contraction_t roles;
   bool fits = true;
   *chain = (chain_t){.members = {k}, .n = 1, .n_shared = head->n_loops - 1};
-  if (!is_product(head) || !may_be_member(c, k) || !dt__contraction_roles(program, head, &roles) ||
-      chain->n_shared + 1 > DT_MAX_RANK)
+  if (!is_product(head) || !may_be_member(c, k) ||
+      !dt__contraction_roles(program, head, &roles, NULL) || chain->n_shared + 1 > DT_MAX_RANK)
     return NULL;
   memcpy(chain->names[0], head->vars, chain->n_shared * sizeof(*head->vars));
   const dt_inst_t *a = &head->stages.items[0].insts.items[roles.a];

@@ -27,6 +27,16 @@ bool dt__has_inner_loops(const dt_kernel_t *kernel) {
   return false;
 }
 
+void dt__kernel_move_loop(dt_kernel_t *kernel, uint32_t from, uint32_t to) {
+  dt_sym_t var = kernel->vars[from], extent = kernel->extents[from];
+  for (uint32_t v = from; v < to; v++) {
+    kernel->vars[v] = kernel->vars[v + 1];
+    kernel->extents[v] = kernel->extents[v + 1];
+  }
+  kernel->vars[to] = var;
+  kernel->extents[to] = extent;
+}
+
 static void count_one(dt_step_t step, bool store, dt_step_count_t *count) {
   count->none += step == DT_STEP_NONE;
   count->unit += step == DT_STEP_UNIT;

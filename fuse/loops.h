@@ -21,9 +21,14 @@ typedef struct dt_step_count_t {
   uint32_t unit_stores, strided_stores;
 } dt_step_count_t;
 bool dt__has_inner_loops(const dt_kernel_t *kernel); // of any stage
+// Outer loop `from` goes behind those up to and with `to`, which is not before it.
+void dt__kernel_move_loop(dt_kernel_t *kernel, uint32_t from, uint32_t to);
 // Adds the accesses of `stage`, as loop `var` steps.
 void dt__count_steps(dt_program_t *program, const dt_stage_t *stage, dt_sym_t var,
                      dt_step_count_t *count);
+
+// Drops outer and inner loops of the literal extent 1 (split.c).
+dt_status_t dt__drop_unit_loops(dt_program_t *program, dt_kernel_t *kernel) DT_MUST_USE;
 
 // Merges adjacent outer loops [first, n_loops) of a kernel, and each stage's adjacent inner loops,
 // where every access moves by the inner extent times the inner step: fewer loops, longer vectors.

@@ -9,6 +9,7 @@
 
 #include "fuse/body.h"
 #include "fuse/fuse.h"
+#include "fuse/loops.h"
 #include "fuse/matmul_rows.h"
 #include "fuse/prune.h"
 #include "runtime/base/log.h"
@@ -32,8 +33,25 @@ bool dt__extent_below(dt_program_t *program, dt_sym_t extent, int64_t limit) {
   return dt__sym_range(program->env, extent).hi < limit;
 }
 
-bool dt__contraction_roles(dt_program_t *program, dt_kernel_t *kernel, dt_contraction_t *out) {
+// What `load` and `other` lack to be A and B; NULL: they are.
+static const char *roles_lack(dt_program_t *program, const dt_contraction_t *c,
+                              const dt_inst_t *load, const dt_inst_t *other) {
+  if (!load_uses(program, load, c->k) || !load_uses(program, other, c->k))
+    return "what is summed does not move both operands";
+  if (load_uses(program, load, c->n) || !load_uses(program, other, c->n))
+    return "columns do not move one operand alone";
+  bool one = dt__extent_below(program, c->kernel->extents[c->n_batch], 2);
+  if ((!load_uses(program, load, c->m) && !one) || load_uses(program, other, c->m))
+    return "rows do not move the other operand alone";
+  return NULL;
+}
+
+bool dt__contraction_roles(dt_program_t *program, dt_kernel_t *kernel, dt_contraction_t *out,
+                           const char **out_why) {
   uint32_t x = 0, y = 0;
+  const char *why = NULL, *swapped = NULL;
+  if (out_why)
+    *out_why = NULL;
   if (!dt__kernel_is_contraction(kernel, &x, &y))
     return false;
   dt_stage_t *stage = &kernel->stages.items[0];
@@ -45,19 +63,72 @@ bool dt__contraction_roles(dt_program_t *program, dt_kernel_t *kernel, dt_contra
                             .extent_n = kernel->extents[kernel->n_loops - 1],
                             .extent_k = stage->extents[0],
                             .n_batch = kernel->n_loops - 2};
-  for (int swap = 0; swap < 2; swap++) {
-    const dt_inst_t *product = &stage->insts.items[stage->reductions.items[0].value];
-    out->a = swap ? y : x;
-    out->b = swap ? x : y;
-    out->a_factor = product->args[swap ? 1 : 0];
-    out->b_factor = product->args[swap ? 0 : 1];
-    const dt_inst_t *a = &stage->insts.items[out->a], *b = &stage->insts.items[out->b];
-    if (load_uses(program, a, out->m) && !load_uses(program, a, out->n) &&
-        load_uses(program, b, out->n) && !load_uses(program, b, out->m) &&
-        load_uses(program, a, out->k) && load_uses(program, b, out->k))
-      return true;
+  const dt_inst_t *insts = stage->insts.items;
+  why = roles_lack(program, out, &insts[x], &insts[y]);
+  if (why)
+    swapped = roles_lack(program, out, &insts[y], &insts[x]);
+  if (why && swapped) {
+    if (out_why) // the one that has n is the nearer
+      *out_why = load_uses(program, &insts[y], out->n) ? why : swapped;
+    return false;
   }
-  return false;
+  const dt_inst_t *product = &insts[stage->reductions.items[0].value];
+  out->a = why ? y : x;
+  out->b = why ? x : y;
+  out->a_factor = product->args[why ? 1 : 0];
+  out->b_factor = product->args[why ? 0 : 1];
+  return true;
+}
+
+static bool is_sum(const dt_kernel_t *kernel) {
+  return kernel->schedules.len == 0 && kernel->stages.len > 0 &&
+         kernel->stages.items[0].reductions.len == 1 &&
+         kernel->stages.items[0].reductions.items[0].kind == DT_REDUCE_SUM;
+}
+
+// The innermost loop before the last that moves one of two loads alone, of which the last loop
+// moves the other alone; n_loops: there is none.
+static uint32_t find_rows(dt_program_t *program, const dt_kernel_t *kernel, const dt_inst_t *a,
+                          const dt_inst_t *b) {
+  uint32_t n = kernel->n_loops - 1;
+  if (load_uses(program, a, kernel->vars[n])) {
+    const dt_inst_t *other = a;
+    a = b;
+    b = other;
+  }
+  if (load_uses(program, a, kernel->vars[n]) || !load_uses(program, b, kernel->vars[n]))
+    return kernel->n_loops;
+  for (uint32_t v = n; v-- > 0;)
+    if (load_uses(program, a, kernel->vars[v]) && !load_uses(program, b, kernel->vars[v]))
+      return v;
+  return kernel->n_loops;
+}
+
+// A loop over one row in front of the last loop.
+static dt_status_t add_row(dt_program_t *program, dt_kernel_t *kernel) {
+  uint32_t at = kernel->n_loops - 1;
+  kernel->vars[at + 1] = kernel->vars[at];
+  kernel->extents[at + 1] = kernel->extents[at];
+  kernel->extents[at] = dt__sym_const(program->env, 1);
+  kernel->vars[at] = dt__sym_new_loop(program->env, kernel->extents[at]);
+  kernel->n_loops++;
+  return dt__symenv_status(program->env);
+}
+
+dt_status_t dt__contraction_loops(dt_program_t *program, dt_kernel_t *kernel, bool one_row) {
+  uint32_t x = 0, y = 0;
+  if (!is_sum(kernel) || dt__stage_in_order(&kernel->stages.items[0]))
+    return NULL;
+  DT_TRY(dt__drop_unit_loops(program, kernel));
+  if (kernel->n_loops == 0 || !dt__stage_is_contraction(&kernel->stages.items[0], &x, &y))
+    return NULL;
+  const dt_inst_t *insts = kernel->stages.items[0].insts.items;
+  uint32_t m = find_rows(program, kernel, &insts[x], &insts[y]);
+  if (m < kernel->n_loops)
+    dt__kernel_move_loop(kernel, m, kernel->n_loops - 2);
+  else if (one_row && kernel->n_loops < DT_MAX_LOOPS)
+    return add_row(program, kernel);
+  return NULL;
 }
 
 // A is read in place when a step in k is one element and it moves linearly in m and the batch
@@ -269,39 +340,6 @@ const char *dt__contraction_refusal(dt_program_t *program, const dt_contraction_
   return NULL;
 }
 
-// A product with few columns, or one row of which B would be packed for this call only, is cheaper
-// as plain loops.
-static const char *refusal(dt_program_t *program, const dt_contraction_t *c) {
-  const dt_inst_t *a = &c->stage->insts.items[c->a], *b = &c->stage->insts.items[c->b];
-  // Where there is one term at most there is no step from one to the next.
-  const char *why = dt__contraction_refusal(program, c, 2);
-  if (why)
-    return why;
-  bool b_is_constant = dt__program_buffer(program, b->buffer)->kind == DT_BUFFER_CONSTANT;
-  if (!b_is_constant && dt__extent_below(program, c->kernel->extents[c->n_batch], 2))
-    return "one row times a matrix that is not constant";
-  if (!rank_fits(program, c, a, 2) || !rank_fits(program, c, b, 3))
-    return "too many batch dims to pack";
-  return NULL;
-}
-
-// Each term of B's place depends on the column or on k, but not on both: then a panel's lanes move
-// together, and loads find out where they are neighbours.
-static bool columns_move_together(dt_program_t *program, const dt_contraction_t *c) {
-  const dt_inst_t *b = &c->stage->insts.items[c->b];
-  dt_symenv_t *env = program->env;
-  dt_sym_t offset = dt__buffer_offset(program, b->buffer, b->index);
-  dt_sym_view_t view = dt__sym_view(env, offset);
-  if (view.op != DT_SYM_ADD)
-    return false;
-  for (uint32_t i = 0; i < view.n_args; i++) {
-    dt_sym_t term = dt__sym_view(env, offset).args[i];
-    if (dt__sym_depends(env, term, c->n) && dt__sym_depends(env, term, c->k))
-      return false;
-  }
-  return true;
-}
-
 // By buffer, [id - 1], of the first `n`: kernels that read nothing but constants made it.
 typedef struct fixed_t {
   uint32_t n;
@@ -329,6 +367,39 @@ static bool is_fixed(const dt_program_t *program, const fixed_t *fixed, dt_buffe
          (id.id <= fixed->n && fixed->made[id.id - 1]);
 }
 
+// A product with few columns, or one row of which B would be packed for this call only, is cheaper
+// as plain loops.
+static const char *refusal(dt_program_t *program, const fixed_t *fixed, const dt_contraction_t *c) {
+  const dt_inst_t *a = &c->stage->insts.items[c->a], *b = &c->stage->insts.items[c->b];
+  // Where there is one term at most there is no step from one to the next.
+  const char *why = dt__contraction_refusal(program, c, 2);
+  if (why)
+    return why;
+  if (!is_fixed(program, fixed, b->buffer) &&
+      dt__extent_below(program, c->kernel->extents[c->n_batch], 2))
+    return "one row times a matrix that is not constant";
+  if (!rank_fits(program, c, a, 2) || !rank_fits(program, c, b, 3))
+    return "too many batch dims to pack";
+  return NULL;
+}
+
+// Each term of B's place depends on the column or on k, but not on both: then a panel's lanes move
+// together, and loads find out where they are neighbours.
+static bool columns_move_together(dt_program_t *program, const dt_contraction_t *c) {
+  const dt_inst_t *b = &c->stage->insts.items[c->b];
+  dt_symenv_t *env = program->env;
+  dt_sym_t offset = dt__buffer_offset(program, b->buffer, b->index);
+  dt_sym_view_t view = dt__sym_view(env, offset);
+  if (view.op != DT_SYM_ADD)
+    return false;
+  for (uint32_t i = 0; i < view.n_args; i++) {
+    dt_sym_t term = dt__sym_view(env, offset).args[i];
+    if (dt__sym_depends(env, term, c->n) && dt__sym_depends(env, term, c->k))
+      return false;
+  }
+  return true;
+}
+
 // Weights, or what is made of weights alone, times what a call computes, as in convolutions:
 // packing B for all tiles at once would write and read more than it saves.
 static bool tiles_pack(dt_program_t *program, const fixed_t *fixed, const dt_contraction_t *c) {
@@ -341,21 +412,23 @@ static bool tiles_pack(dt_program_t *program, const fixed_t *fixed, const dt_con
 static dt_status_t take(dt_program_t *program, const fixed_t *fixed, dt_kernel_t *kernel,
                         const dt_target_t *target, dt_kernel_t *before, uint32_t *n_before) {
   dt_contraction_t c;
-  *n_before = 0;
-  if (!dt__contraction_roles(program, kernel, &c))
-    return NULL;
-  const dt_inst_t *insts = c.stage->insts.items;
-  dt_dtype_t a = insts[c.a_factor].dtype, b = insts[c.b_factor].dtype;
-  dt_dtype_t sum = c.stage->reductions.items[0].dtype;
+  const dt_matmul_row_t *row = NULL;
   const char *why = NULL;
-  const dt_matmul_row_t *row = dt__matmul_row(target, a, b, sum, &why);
-  if (row)
-    why = refusal(program, &c);
-  if (why) {
-    DT_LOG(DT_LOG_FUSION, 1, "%s: no matrix template for sums of %s: %s", kernel->name,
-           dt_dtype_name(sum), why);
-    return NULL;
+  *n_before = 0;
+  DT_TRY(dt__contraction_loops(program, kernel, true));
+  if (dt__contraction_roles(program, kernel, &c, &why)) {
+    const dt_inst_t *insts = c.stage->insts.items;
+    row = dt__matmul_row(target, insts[c.a_factor].dtype, insts[c.b_factor].dtype,
+                         c.stage->reductions.items[0].dtype, &why);
+    if (row)
+      why = refusal(program, fixed, &c);
   }
+  if (why)
+    DT_LOG(DT_LOG_FUSION, 1, "%s: no matrix template for sums of %s: %s", kernel->name,
+           dt_dtype_name(kernel->stages.items[0].reductions.items[0].dtype), why);
+  if (why || !row)
+    return NULL;
+  dt_dtype_t sum = c.stage->reductions.items[0].dtype;
   uint32_t rows = target->matmul_rows[row->tile], width = target->matmul_width[row->tile];
   bool own = tiles_pack(program, fixed, &c);
   if (!rows_are_plain(program, &c))
@@ -363,7 +436,7 @@ static dt_status_t take(dt_program_t *program, const fixed_t *fixed, dt_kernel_t
   if (!own)
     DT_TRY(pack_columns(program, &c, width, &before[(*n_before)++]));
   DT_TRY(dt__prune_stage(program, c.stage)); // loads whose casts are replaced
-  if (!dt__contraction_roles(program, kernel, &c))
+  if (!dt__contraction_roles(program, kernel, &c, NULL))
     return DT_FAIL(DT_E_INTERNAL, "fuse: %s lost its matrix form", kernel->name);
   dt_schedule_t schedule = {.kind = DT_SCHEDULE_MATMUL,
                             .lanes = target->vector_bytes / (uint32_t)dt_dtype_size(sum),

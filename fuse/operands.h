@@ -18,8 +18,14 @@ typedef struct dt_contraction_t {
 } dt_contraction_t;
 
 // Which load is A and which is B, by the loops they depend on; false: not a product of two
-// matrices.
-bool dt__contraction_roles(dt_program_t *program, dt_kernel_t *kernel, dt_contraction_t *out);
+// matrices, and *out_why (or NULL) says what a sum of products lacks, or is NULL where it is none.
+bool dt__contraction_roles(dt_program_t *program, dt_kernel_t *kernel, dt_contraction_t *out,
+                           const char **out_why);
+// Brings the loops of a sum of products into the order of a matrix product, where they are one in
+// any order: loops that run once, which would stand for m or n, are dropped, and m goes next to n.
+// With `one_row` a vector times a matrix gets an m that runs once.
+dt_status_t dt__contraction_loops(dt_program_t *program, dt_kernel_t *kernel,
+                                  bool one_row) DT_MUST_USE;
 
 // Whether an extent is known to be less: a loop that runs at most once has a variable that is
 // always 0, and no place tells any more that it moves with it.

@@ -112,9 +112,13 @@ dt_status_t dt__operands_device(dt_program_t *program, const dt_target_t *target
   for (uint32_t k = 0; k < program->kernels.len; k++) {
     dt_kernel_t *kernel = &program->kernels.items[k];
     dt_contraction_t c;
-    if (!dt__contraction_roles(program, kernel, &c))
+    const char *why = NULL;
+    DT_TRY(dt__contraction_loops(program, kernel, false));
+    bool product = dt__contraction_roles(program, kernel, &c, &why);
+    if (product)
+      why = refusal(program, &c, target);
+    if (!product && !why)
       continue;
-    const char *why = refusal(program, &c, target);
     if (why) {
       DT_LOG(DT_LOG_FUSION, 1, "%s: no matrix template: %s", kernel->name, why);
       continue;
@@ -242,7 +246,7 @@ static bool is_passed(dt_program_t *program, const dt_contraction_t *c, const dt
 dt_status_t dt__matmul_teams(dt_program_t *program, dt_kernel_t *kernel,
                              const dt_target_t *target) {
   dt_contraction_t c;
-  if (!dt__contraction_roles(program, kernel, &c))
+  if (!dt__contraction_roles(program, kernel, &c, NULL))
     return DT_FAIL(DT_E_INTERNAL, "fuse: %s lost its matrix form", kernel->name);
   uint32_t lanes = kernel->schedules.items[0].lanes;
   ways_t ways = ways_of(&c, target);

@@ -99,13 +99,7 @@ static void order_loops(dt_program_t *program, dt_kernel_t *kernel, uint32_t lan
       best_score = score;
     }
   }
-  dt_sym_t var = kernel->vars[best], extent = kernel->extents[best];
-  for (uint32_t v = best; v < last; v++) {
-    kernel->vars[v] = kernel->vars[v + 1];
-    kernel->extents[v] = kernel->extents[v + 1];
-  }
-  kernel->vars[last] = var;
-  kernel->extents[last] = extent;
+  dt__kernel_move_loop(kernel, best, last);
 }
 
 // The loop whose variable the expression is, or n_loops.
@@ -122,15 +116,8 @@ static void follow_store(dt_program_t *program, dt_kernel_t *kernel, const dt_st
   const dt_buffer_t *buffer = dt__program_buffer(program, store->buffer);
   for (uint32_t k = 0; k < buffer->rank; k++) {
     uint32_t v = loop_of(kernel, store->index[buffer->layout->order[k]]);
-    if (v == kernel->n_loops)
-      continue;
-    dt_sym_t var = kernel->vars[v], extent = kernel->extents[v];
-    for (; v + 1 < kernel->n_loops; v++) {
-      kernel->vars[v] = kernel->vars[v + 1];
-      kernel->extents[v] = kernel->extents[v + 1];
-    }
-    kernel->vars[v] = var;
-    kernel->extents[v] = extent;
+    if (v < kernel->n_loops)
+      dt__kernel_move_loop(kernel, v, kernel->n_loops - 1);
   }
 }
 

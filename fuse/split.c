@@ -5,6 +5,7 @@
 // Then scans are taken apart: while a tuple is whole, of which later passes drop what nobody reads.
 #include "fuse/body.h"
 #include "fuse/fuse.h"
+#include "fuse/loops.h"
 #include "fuse/split_scan.h"
 #include "runtime/base/status.h"
 
@@ -153,15 +154,46 @@ static dt_status_t split_loop(dt_program_t *program, const loops_t *loops, uint3
   return NULL;
 }
 
-// With `whole` loops are dropped, but not split; nor is one that lanes of `target` (or NULL) like
-// as it is.
-static dt_status_t normalise(dt_program_t *program, const loops_t *loops, bool whole,
-                             const dt_target_t *target) {
+static dt_status_t drop_units(dt_program_t *program, const loops_t *loops) {
   for (uint32_t at = *loops->n; at-- > 0;) {
     int64_t extent = 0;
     if (dt__sym_is_const(program->env, loops->extents[at], &extent) && extent == 1)
       DT_TRY(drop_loop(program, loops, at));
   }
+  return NULL;
+}
+
+static loops_t outer_loops(dt_kernel_t *kernel) {
+  return (loops_t){.n = &kernel->n_loops,
+                   .vars = kernel->vars,
+                   .extents = kernel->extents,
+                   .stages = kernel->stages.items,
+                   .n_stages = kernel->stages.len};
+}
+
+static loops_t inner_loops(dt_stage_t *stage) {
+  return (loops_t){.n = &stage->n_loops,
+                   .vars = stage->vars,
+                   .extents = stage->extents,
+                   .stages = stage,
+                   .n_stages = 1};
+}
+
+dt_status_t dt__drop_unit_loops(dt_program_t *program, dt_kernel_t *kernel) {
+  loops_t outer = outer_loops(kernel);
+  DT_TRY(drop_units(program, &outer));
+  for (uint32_t s = 0; s < kernel->stages.len; s++) {
+    loops_t inner = inner_loops(&kernel->stages.items[s]);
+    DT_TRY(drop_units(program, &inner));
+  }
+  return NULL;
+}
+
+// With `whole` loops are dropped, but not split; nor is one that lanes of `target` (or NULL) like
+// as it is.
+static dt_status_t normalise(dt_program_t *program, const loops_t *loops, bool whole,
+                             const dt_target_t *target) {
+  DT_TRY(drop_units(program, loops));
   for (bool changed = !whole; changed;) {
     changed = false;
     for (uint32_t at = 0; at < *loops->n && !changed; at++)
@@ -184,19 +216,11 @@ dt_status_t dt__fuse_split(dt_program_t *program, const dt_target_t *target) {
     dt_kernel_t *kernel = &program->kernels.items[k];
     if (kernel->schedules.len) // a template's loops keep their roles
       continue;
-    loops_t outer = {.n = &kernel->n_loops,
-                     .vars = kernel->vars,
-                     .extents = kernel->extents,
-                     .stages = kernel->stages.items,
-                     .n_stages = kernel->stages.len};
+    loops_t outer = outer_loops(kernel);
     DT_TRY(normalise(program, &outer, false, target));
     for (uint32_t s = 0; s < kernel->stages.len; s++) {
       dt_stage_t *stage = &kernel->stages.items[s];
-      loops_t inner = {.n = &stage->n_loops,
-                       .vars = stage->vars,
-                       .extents = stage->extents,
-                       .stages = stage,
-                       .n_stages = 1};
+      loops_t inner = inner_loops(stage);
       DT_TRY(normalise(program, &inner, dt__stage_in_order(stage), NULL));
     }
   }

@@ -583,8 +583,47 @@ static LLVMValueRef cast_to_float(dt_emit_t *m, dt_dtype_t from, dt_dtype_t to, 
   return is_signed(from) ? LLVMBuildSIToFP(m->b, x, type, "") : LLVMBuildUIToFP(m->b, x, type, "");
 }
 
+// The integers of a dtype that x may become, as floats of its own: from `low` to `high`, the largest
+// one that is no more than the largest integer. `exact`: it is that one.
+typedef struct int_range_t {
+  double low, high;
+  bool exact;
+} int_range_t;
+
+static int_range_t range_of(dt_dtype_t real, dt_dtype_t to) {
+  int bits = 8 * (int)dt_dtype_size(to) - is_signed(to), digits = real == DT_F64 ? 53 : 24;
+  int_range_t range = {.low = is_signed(to) ? -ldexp(1, bits) : 0, .exact = bits <= digits};
+  range.high = ldexp(1, bits) - (range.exact ? 1 : ldexp(1, bits - digits));
+  return range;
+}
+
+// Saturated, and NaN as 0. LLVM's own saturating conversion takes a vector apart, where processors
+// have none; so what is converted is brought into range as a float, by the maximum and the minimum
+// that processors have: they give their second operand for NaN.
+static LLVMValueRef saturate(dt_emit_t *m, dt_dtype_t from, dt_dtype_t to, LLVMValueRef x) {
+  LLVMTypeRef real = LLVMTypeOf(x), type = dt__emit_like(x, dt__emit_type(m, to));
+  int_range_t range = range_of(from, to);
+  LLVMValueRef low = dt__emit_float(real, range.low), high = dt__emit_float(real, range.high);
+  LLVMValueRef in = pick(m, LLVMBuildFCmp(m->b, LLVMRealOGT, x, low, ""), x, low);
+  in = pick(m, LLVMBuildFCmp(m->b, LLVMRealOLT, in, high, ""), in, high);
+  if (is_signed(to)) // else `low` is what NaN becomes
+    in = pick(m, LLVMBuildFCmp(m->b, LLVMRealORD, x, x, ""), in, LLVMConstNull(real));
+  if (dt_dtype_size(to) < 4)
+    return LLVMBuildTrunc(m->b, LLVMBuildFPToSI(m->b, in, dt__emit_like(x, m->t_i32), ""), type,
+                          "");
+  LLVMValueRef whole =
+      is_signed(to) ? LLVMBuildFPToSI(m->b, in, type, "") : LLVMBuildFPToUI(m->b, in, type, "");
+  if (range.exact)
+    return whole;
+  int64_t most = is_signed(to) ? INT64_MAX >> (64 - 8 * (int)dt_dtype_size(to)) : -1;
+  LLVMValueRef above = LLVMBuildFCmp(m->b, LLVMRealOGT, x, high, "");
+  return pick(m, above, dt__emit_int(type, most), whole);
+}
+
 static LLVMValueRef cast_to_int(dt_emit_t *m, dt_dtype_t from, dt_dtype_t to, LLVMValueRef x) {
   LLVMTypeRef types[2] = {dt__emit_like(x, dt__emit_type(m, to)), LLVMTypeOf(x)};
+  if (is_float(from) && !m->device)
+    return saturate(m, from, to, x);
   if (is_float(from))
     return dt__emit_intrinsic(m, is_signed(to) ? "llvm.fptosi.sat" : "llvm.fptoui.sat", types, 2,
                               &x, 1);

@@ -140,6 +140,11 @@ static v_t make_matmul_grouped(dt_trace_t *t, in_t x, dt_dtype_t dtype) {
   v_t c = sum_last(t, dt_matmul(t, x[0], constant_of(t, dtype, CONSTANT_12)));
   return dt_add(t, dt_sub(t, dt_add(t, a, b), c), dt_matmul(t, x[0], x[1]));
 }
+// One row, times a matrix that is constant, and times what is made of one.
+static v_t make_matmul_row(dt_trace_t *t, in_t x, dt_dtype_t dtype) {
+  v_t w = constant_of(t, dtype, CONSTANT_12);
+  return dt_add(t, dt_matmul(t, x[0], w), dt_matmul(t, x[0], dt_mul(t, w, w)));
+}
 // Rows of constants as biases, and views of what is left, one times the other's transpose.
 static v_t make_matmul_attends(dt_trace_t *t, in_t x, dt_dtype_t dtype) {
   v_t w = constant_of(t, dtype, CONSTANT_8);
@@ -471,6 +476,31 @@ const case_t cases[] = {
      {SMALL(3, 2, DIM_M, 8), SMALL(2, 8, DIM_N)},
      false,
      make_matmul},
+    {"matmul",
+     "matmul",
+     "exact one row a batch",
+     T_NUMBER,
+     2,
+     {SMALL(4, 1, DIM_M, 1, 8), SMALL(2, 8, DIM_N)},
+     false,
+     make_matmul},
+    {"matmul",
+     "matmul",
+     "exact by head",
+     T_NUMBER,
+     2,
+     {SMALL(4, DIM_M, 1, 1, 8), SMALL(3, 3, 8, DIM_N)},
+     false,
+     make_matmul},
+    {"matmul",
+     "matmul",
+     "exact one column",
+     T_NUMBER,
+     2,
+     {SMALL(2, DIM_N, 8), SMALL(3, DIM_M, 8, 1)},
+     false,
+     make_matmul},
+    {"matmul", "matmul", "exact one row", T_NUMBER, 1, {SMALL(2, 1, 8)}, false, make_matmul_row},
     {"matmul",
      "matmul",
      "exact bias",

@@ -246,4 +246,100 @@ static void test_casts(void **state) {
           check_cast(dtypes[a], dtypes[b], turn);
 }
 
-RUN_RIG_TESTS(TEST(test_ops), TEST(test_casts))
+// ---- Floats to integers ----------------------------------------------------------------------------------
+// Every half; of wider floats, quarters from -70,000 to 70,000, what is next to the ends of integers
+// of every width, and numbers of every exponent.
+#define MOST_GRID 600000
+
+static size_t near(double at, bool wide, double *out, size_t n) {
+  double below = at, above = at;
+  out[n++] = at;
+  for (int k = 0; k < 4; k++) {
+    below = wide ? nextafter(below, -INFINITY) : (double)nextafterf((float)below, -INFINITY);
+    above = wide ? nextafter(above, INFINITY) : (double)nextafterf((float)above, INFINITY);
+    out[n++] = below;
+    out[n++] = above;
+  }
+  for (double part = -1; part <= 1; part += 0.25)
+    out[n++] = wide ? at + part : (double)(float)(at + part);
+  return n;
+}
+
+static size_t real_grid(bool wide, double *out) {
+  size_t n = 0;
+  out[n++] = NAN;
+  out[n++] = INFINITY;
+  out[n++] = -INFINITY;
+  out[n++] = -0.0;
+  for (int k = -280000; k <= 280000; k++)
+    out[n++] = k * 0.25;
+  for (int bits = 0; bits <= 64; bits++) {
+    n = near(ldexp(1, bits), wide, out, n);
+    n = near(-ldexp(1, bits), wide, out, n);
+  }
+  for (int exponent = wide ? -1074 : -149; exponent < (wide ? 1024 : 128); exponent++) {
+    out[n++] = ldexp(1, exponent);
+    out[n++] = -ldexp(1, exponent);
+  }
+  return n;
+}
+
+static size_t grid_of(dt_dtype_t dtype, char *memory) {
+  static double reals[MOST_GRID];
+  size_t n = dt__dtype_is_half(dtype) ? 1 << 16 : real_grid(dtype == DT_F64, reals);
+  assert_true(n <= MOST_GRID);
+  for (size_t k = 0; k < n; k++) {
+    uint16_t bits = (uint16_t)k;
+    if (dt__dtype_is_half(dtype))
+      memcpy(memory + 2 * k, &bits, 2);
+    else
+      dt__scalar_store(dtype, memory + k * dt_dtype_size(dtype), (dt_scalar_t){.f = reals[k]});
+  }
+  return n;
+}
+
+static void check_grid(dt_dtype_t from, dt_dtype_t to, uint32_t turn) {
+  static char memory[MOST_GRID * 8];
+  size_t count = grid_of(from, memory), in_size = dt_dtype_size(from), size = dt_dtype_size(to);
+  rig_t r;
+  code_t code;
+  rig_open(&r);
+  dt_sym_t n = rig_size(&r);
+  dt_buffer_id_t x = rig_buffer(&r, DT_BUFFER_INPUT, from, 0, 1, &n, NULL);
+  dt_buffer_id_t z = rig_buffer(&r, DT_BUFFER_OUTPUT, to, 0, 1, &n, NULL);
+  rig_kernel(&r, "cast");
+  dt_sym_t i = rig_outer(&r, n);
+  rig_stage(&r);
+  rig_store(&r, z, &i, rig_cast(&r, to, rig_load(&r, x, &i)));
+  rig_stage_end(&r);
+  rig_schedule(&r, schedule_of(&r, turn, in_size > size ? from : to));
+  rig_kernel_end(&r);
+  rig_compile(&r, &code);
+  region_t in = region_open(count * in_size), out = region_open(count * size);
+  memcpy(in.at, memory, count * in_size);
+  call_t call = {.symbols = {(int64_t)count}, .inputs = {in.at}, .outputs = {out.at}};
+  assert_int_equal(code_call(&code, &call), 0);
+  for (size_t k = 0; k < count; k++) {
+    dt_scalar_t value = dt__scalar_load(from, memory + k * in_size);
+    dt_scalar_t want = dt__scalar_cast(from, to, value);
+    dt_scalar_t got = dt__scalar_load(to, (char *)out.at + k * size);
+    if (got.i != want.i)
+      fail_msg("cast %s to %s of %.17g, code %u: %lld, expected %lld", dt_dtype_name(from),
+               dt_dtype_name(to), value.f, turn, (long long)got.i, (long long)want.i);
+  }
+  region_close(&in);
+  region_close(&out);
+  code_close(&code);
+  rig_close(&r);
+}
+
+static void test_float_to_int(void **state) {
+  (void)state;
+  for (size_t a = 0; a < N_DTYPES; a++)
+    for (size_t b = 0; b < N_DTYPES; b++)
+      for (uint32_t turn = 0; turn < 2; turn++)
+        if (dt__dtype_is_float(dtypes[a]) && dt__dtype_is_int(dtypes[b]))
+          check_grid(dtypes[a], dtypes[b], turn);
+}
+
+RUN_RIG_TESTS(TEST(test_ops), TEST(test_casts), TEST(test_float_to_int))
