@@ -157,7 +157,7 @@ def line_of(model, variant, threads, place, found, ceilings):
     line = {"bench": "kinds", "kind": model.kind,
             "case": f"{model.name} {'x'.join(map(str, model.sizes[place]))}", "variant": variant,
             "threads": threads, "status": found["status"]}
-    line |= {key: found[key] for key in ("message", "difference", "variants") if key in found}
+    line |= {key: found[key] for key in ("message", "difference", "allowed", "variants") if key in found}
     if "first_ms" in found:
         line["first"] = round(found["first_ms"], 1)
     if found["status"] != "measured":
@@ -211,6 +211,7 @@ def measure(model, variant, arguments, ceilings, emit, log_path):
     places = list(range(len(model.sizes)))[:2 if arguments.quick else None]
     for threads in arguments.threads:
         task = {"library": str(arguments.library), "path": str(path), "name": model.name,
+                "base": str(store.base(model)),
                 "variant": variant, "threads": threads, "rows": places, "count": True,
                 "rounds": arguments.rounds, "turn_s": arguments.turn}
         for place, found in results_of(task, log_path):
