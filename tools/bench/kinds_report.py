@@ -17,7 +17,7 @@ import math
 import sys
 
 SLOW = 0.97
-BAD = ("refused", "wrong", "crashed", "timed out")
+BAD = ("refused", "wrong", "crashed", "timed out", "peer refused")
 
 
 def read(paths):
@@ -99,22 +99,25 @@ def table(lines, markdown=False):
                    for row in rows)
 
 
+def place_of(row):
+    return (f"{row['kind']} {row['case']} {row['variant']}, {row['threads']} "
+            f"thread{'s' if row['threads'] > 1 else ''}")
+
+
 def to_look_at(lines):
     """Text of the rows that are refused, wrong or slow, the worst first."""
     rows = rows_of(lines)
     text = ""
-    for word in (*BAD, "peer refused"):
+    for word in BAD:
         for row in rows:
             if row["status"] == word:
                 message = " ".join(row.get("message", "").split())[:240]
-                text += (f"{word}: {row['kind']} {row['case']} {row['variant']}, {row['threads']} "
-                         f"threads: {message}\n")
+                text += f"{word}: {place_of(row)}: {message}\n"
     slow = [row for row in rows if row["status"] == "measured" and ratio_of(row) < SLOW]
     for row in sorted(slow, key=ratio_of):
-        text += (f"slow: {ratio_of(row):.2f}  {row['kind']} {row['case']} {row['variant']}, "
-                 f"{row['threads']} threads: {row['value']:.3f} ms, peer {row['peer_value']:.3f} ms"
-                 + (f", {100 * row['of_floor']:.0f} % of the floor" if row.get("of_floor") else "")
-                 + "\n")
+        share = f", {100 * row['of_floor']:.0f} % of the floor" if row.get("of_floor") else ""
+        text += (f"slow: {ratio_of(row):.2f}  {place_of(row)}: {row['value']:.3f} ms, peer "
+                 f"{row['peer_value']:.3f} ms{share}\n")
     return text
 
 
