@@ -17,8 +17,8 @@ enum {
 static const char usage[] =
     "usage: bench_machine [--json] [--threads N]\n"
     "\n"
-    "Measures multiply-adds of f32, and of 8 bits into 32, copying and reading with one thread and\n"
-    "with N (default: one a core). Sustained: when two seconds have passed.\n"
+    "Measures multiply-adds of f32, and of 8 bits into 32, copying and reading with one thread\n"
+    "and with N (default: one a core). Sustained: when two seconds have passed.\n"
     "Exit codes: 0 measured, 1 something failed, 2 wrong usage.\n";
 
 static bool measure(bench_report_t *report, unsigned threads) {
