@@ -13,7 +13,9 @@
 #endif
 
 enum { ROUNDS_KEPT = 256 };
-static const double measure_for_ns = 0.2e9;
+static const double shortly_ns = 0.2e9;
+// Longer than a processor that is cool keeps the clock of its first instructions.
+static const double sustained_ns = 2e9;
 
 // ---- Threads that work at the same time ---------------------------------------------------------
 
@@ -31,6 +33,7 @@ typedef struct share_t {
 
 struct team_t {
   void (*work)(share_t *share); // one round
+  double measure_for_ns;
   _Atomic int ready;            // threads that have touched their memory
   _Atomic int go;               // 1: all are ready; -1: give up
 };
@@ -45,7 +48,7 @@ static void *run_share(void *argument) {
   if (atomic_load(&team->go) < 0)
     return NULL;
   double begin = bench_now_ns(), at = begin;
-  while (at - begin < measure_for_ns) {
+  while (at - begin < team->measure_for_ns) {
     double start = at;
     team->work(share);
     at = bench_now_ns();
@@ -56,8 +59,8 @@ static void *run_share(void *argument) {
 
 // Rounds a second of all threads together, by the median round of each: like the figures that are
 // compared with it, it leaves out the times when something else had the processor. 0 on failure.
-static double run_team(void (*work)(share_t *), unsigned threads, share_t *shares) {
-  team_t team = {.work = work};
+static double run_team(void (*work)(share_t *), unsigned threads, share_t *shares, double for_ns) {
+  team_t team = {.work = work, .measure_for_ns = for_ns};
   pthread_t ids[BENCH_MAX_THREADS];
   unsigned made = 0;
   for (; made < threads; made++) {
@@ -108,19 +111,80 @@ __attribute__((target("avx2,fma"))) static void fma_256(share_t *share) {
 }
 #endif
 
-double bench_ceiling_fma(unsigned threads) {
+#if defined(__x86_64__)
+__attribute__((target("avx512f,avx512vnni"))) static void dot8_512(share_t *share) {
+  __m512i sums[CHAINS], places = _mm512_set1_epi8(3), weights = _mm512_set1_epi8(-1);
+  for (int i = 0; i < CHAINS; i++)
+    sums[i] = _mm512_set1_epi32(i);
+  for (int step = 0; step < FMA_STEPS; step++)
+#pragma GCC unroll 12
+    for (int i = 0; i < CHAINS; i++)
+      sums[i] = _mm512_dpbusd_epi32(sums[i], places, weights);
+  for (int i = 0; i < CHAINS; i++)
+    share->sink += (double)_mm512_reduce_add_epi32(sums[i]);
+}
+
+// Without an instruction for sums of four products it takes three.
+__attribute__((target("avx2"))) static void dot8_256(share_t *share) {
+  __m256i sums[CHAINS], places = _mm256_set1_epi8(3), weights = _mm256_set1_epi8(-1);
+  __m256i ones = _mm256_set1_epi16(1);
+  for (int i = 0; i < CHAINS; i++)
+    sums[i] = _mm256_set1_epi32(i);
+  for (int step = 0; step < FMA_STEPS; step++)
+#pragma GCC unroll 12
+    for (int i = 0; i < CHAINS; i++) {
+      __m256i pairs = _mm256_maddubs_epi16(_mm256_xor_si256(places, sums[i]), weights);
+      sums[i] = _mm256_add_epi32(sums[i], _mm256_madd_epi16(pairs, ones));
+    }
+  for (int i = 0; i < CHAINS; i++)
+    share->sink += (double)_mm256_extract_epi32(sums[i], 0);
+}
+#endif
+
+typedef struct arithmetic_t {
+  void (*work)(share_t *); // NULL: no code for this processor
+  double lanes;            // products an instruction
+} arithmetic_t;
+
+static arithmetic_t fma_of_processor(void) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f"))
+    return (arithmetic_t){fma_512, 16};
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    return (arithmetic_t){fma_256, 8};
+#endif
+  return (arithmetic_t){NULL, 0};
+}
+
+static arithmetic_t dot8_of_processor(void) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512vnni"))
+    return (arithmetic_t){dot8_512, 64};
+  if (__builtin_cpu_supports("avx2"))
+    return (arithmetic_t){dot8_256, 32};
+#endif
+  return (arithmetic_t){NULL, 0};
+}
+
+static double arithmetic_rate(arithmetic_t what, unsigned threads, double for_ns) {
   static share_t shares[BENCH_MAX_THREADS];
   memset(shares, 0, sizeof shares);
-  if (!threads || threads > BENCH_MAX_THREADS)
+  if (!what.work || !threads || threads > BENCH_MAX_THREADS)
     return 0;
-#if defined(__x86_64__)
-  const double operations = 2.0 * CHAINS * FMA_STEPS;
-  if (__builtin_cpu_supports("avx512f"))
-    return run_team(fma_512, threads, shares) * operations * 16 * 1e-9;
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-    return run_team(fma_256, threads, shares) * operations * 8 * 1e-9;
-#endif
-  return 0;
+  const double operations = 2.0 * CHAINS * FMA_STEPS * what.lanes;
+  return run_team(what.work, threads, shares, for_ns) * operations * 1e-9;
+}
+
+double bench_ceiling_fma(unsigned threads) {
+  return arithmetic_rate(fma_of_processor(), threads, shortly_ns);
+}
+
+double bench_sustained_fma(unsigned threads) {
+  return arithmetic_rate(fma_of_processor(), threads, sustained_ns);
+}
+
+double bench_sustained_dot8(unsigned threads) {
+  return arithmetic_rate(dot8_of_processor(), threads, sustained_ns);
 }
 
 // ---- Memory -------------------------------------------------------------------------------------
@@ -163,7 +227,7 @@ static double memory_rate(void (*work)(share_t *), unsigned threads, size_t byte
       shares[i].to = two ? to + i * slice : NULL;
       shares[i].bytes = slice;
     }
-    rate = run_team(work, threads, shares) * (double)slice * touched * 1e-9;
+    rate = run_team(work, threads, shares, shortly_ns) * (double)slice * touched * 1e-9;
   }
   free(from);
   free(to);

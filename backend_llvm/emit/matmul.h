@@ -11,7 +11,7 @@ dt_status_t dt__matmul_verify(dt_emit_t *m, const dt_kernel_t *kernel,
                               const dt_schedule_t *schedule) DT_MUST_USE;
 // A grid item's tile is the schedule's, or so many times that where sizes give every thread
 // several of the larger ones: A is then copied, and B read, less often. `scripts/bench matmul` and
-// `scripts/bench cpu` measure both numbers and the depth below (bench/bench_matmul.c).
+// `scripts/bench cpu minilm` measure both numbers and the depth below (bench/bench_matmul.c).
 #define DT_MATMUL_BIG_ROWS 2
 #define DT_MATMUL_BIG_COLS 3
 void dt__matmul_tile(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedule_t *schedule,

@@ -270,7 +270,7 @@ def parse_threads(text):
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(prog="scripts/bench cpu", description=__doc__,
+    parser = argparse.ArgumentParser(prog="scripts/bench cpu minilm", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", required=True, help=argparse.SUPPRESS)
     parser.add_argument("--model", metavar="DIR", help="folder of the model (default: seeded weights)")

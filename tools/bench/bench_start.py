@@ -12,7 +12,9 @@ it is f32.
 
 MODEL is a file, with sizes behind it where dims vary: model.onnx,batch=1,sequence=128. Without any,
 the networks of ONNX's own test data are taken whose weights the graph makes (test/onnx/light.py):
-for them constants are computed at start, by both sides.
+for them constants are computed at start, by both sides. --wide takes those of the table
+tools/bench/kinds that have a size to start at instead: practical widths, seeded weights, which the
+files hold.
 
 The peer runs with its defaults: all graph optimisations, sequential execution.
 
@@ -196,8 +198,20 @@ def light_models(work):
     return sorted(str(path) for path in folder.glob("*/model.onnx"))
 
 
+def wide_models():
+    from kinds import TABLE, store
+    rows = []
+    for model in TABLE.values():
+        if model.start:
+            dims = (f",{name}={size}" for name, size in zip(model.dims, model.start))
+            rows.append(str(store.file_of(model, "f32")) + "".join(dims))
+    return rows
+
+
 def name_of(model):
     path = pathlib.Path(model.split(",")[0])
+    if path.name.endswith(".f32.onnx"):
+        return path.name.split(".")[0]
     return path.parent.name if path.stem == "model" else path.stem
 
 
@@ -255,13 +269,15 @@ def main():
     parser.add_argument("--threads", default="1,2", help="numbers of threads, by commas (1,2)")
     parser.add_argument("--rounds", type=int, default=5, help="of each model (5)")
     parser.add_argument("--json", metavar="FILE", help="where the lines go besides")
+    parser.add_argument("--wide", action="store_true", help="models of practical widths")
     parser.add_argument("models", nargs="*", metavar="MODEL", help="FILE[,DIM=SIZE…]")
     options = parser.parse_args()
     options.threads = [int(n) for n in options.threads.split(",")]
     with tempfile.TemporaryDirectory() as folder:
         work = pathlib.Path(folder)
         try:
-            run(options, options.models or light_models(work), work)
+            models = options.models + (wide_models() if options.wide else [])
+            run(options, models or light_models(work), work)
         except (RuntimeError, subprocess.CalledProcessError) as error:
             say(f"bench_start: {error}")
             return 1

@@ -124,7 +124,7 @@ def main():
     parser.add_argument("--flops", type=float, help="one thread's GFLOP/s")
     parser.add_argument("--read", type=float, help="one thread's GB/s")
     parser.add_argument("--machine", help="lines of `scripts/bench machine`")
-    parser.add_argument("--results", help="lines of `scripts/bench cpu`")
+    parser.add_argument("--results", help="lines of `scripts/bench cpu minilm`")
     parser.add_argument("--update", help="a page to change in place")
     arguments = parser.parse_args()
     if bool(arguments.flops) != bool(arguments.read):
