@@ -19,7 +19,7 @@
 
 #include <string.h>
 
-#define FORMAT 12
+#define FORMAT 13
 
 // ---- Key ------------------------------------------------------------------------------------------
 
@@ -109,12 +109,7 @@ static void describe_once(dt_stream_t *s, dt_once_plan_t *plan) {
   for (uint32_t k = 0; k < plan->n_buffers && !s->failed; k++) {
     dt_once_buffer_t *own = &plan->buffers[k];
     uint32_t flags = own->shared | (uint32_t)own->kept << 1;
-    for (size_t at = 0; at < sizeof(own->digest); at += sizeof(uint64_t)) {
-      uint64_t part;
-      memcpy(&part, own->digest + at, sizeof(part));
-      dt__stream_word(s, &part);
-      memcpy(own->digest + at, &part, sizeof(part));
-    }
+    dt__stream_raw(s, own->digest, sizeof(own->digest));
     dt__stream_number(s, &flags);
     dt__stream_signed(s, &own->bytes);
     dt__stream_signed(s, &own->offset);

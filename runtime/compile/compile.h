@@ -143,9 +143,11 @@ typedef struct dt_compile_request_t {
 dt_status_t dt__compile(dt_compiler_t *compiler, const dt_compile_request_t *request,
                         dt_compiled_t **out) DT_MUST_USE;
 // The same for a CPU of that name, as an entry (artifact.h): nothing in it depends on this machine
-// or on how many threads compile. `request` is for the CPU.
+// or on how many threads compile. `request` is for the CPU. Besides, *out_compiled is what was
+// compiled, whose code may be none that runs here; the caller's.
 dt_status_t dt__compile_entry(dt_compiler_t *compiler, const dt_compile_request_t *request,
-                              const char *cpu, dt_text_t *out) DT_MUST_USE;
+                              const char *cpu, dt_text_t *out,
+                              dt_compiled_t **out_compiled) DT_MUST_USE;
 // Such an entry of what `traced` is, loaded. DT_E_FORMAT.
 dt_status_t dt__compiled_read(dt_compiler_t *compiler, const dt_traced_t *traced, const void *data,
                               size_t bytes, dt_compiled_t **out) DT_MUST_USE;

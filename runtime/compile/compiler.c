@@ -478,7 +478,8 @@ static dt_status_t run_level(void *opaque) {
   return NULL;
 }
 
-static dt_status_t make_entry(compile_t *compile, const char *cpu, dt_text_t *out) {
+static dt_status_t make_entry(compile_t *compile, const char *cpu, dt_text_t *out,
+                              dt_compiled_t **out_compiled) {
   level_t level = {compile, cpu};
   dt_job_t job = {.run = run_level, .arg = &level};
   dt_artifact_t artifact = {0};
@@ -492,12 +493,16 @@ static dt_status_t make_entry(compile_t *compile, const char *cpu, dt_text_t *ou
     status =
         dt__artifact_write(&place, &artifact, compiled, compile->traced->graph->outputs.len, out);
   dt__artifact_fini(&artifact);
-  dt__compiled_destroy(compiled);
+  if (status)
+    dt__compiled_destroy(compiled);
+  else
+    *out_compiled = compiled;
   return status;
 }
 
 dt_status_t dt__compile_entry(dt_compiler_t *compiler, const dt_compile_request_t *request,
-                              const char *cpu, dt_text_t *out) {
+                              const char *cpu, dt_text_t *out, dt_compiled_t **out_compiled) {
+  *out_compiled = NULL;
   compile_t compile = {.compiler = compiler,
                        .traced = request->traced,
                        .name = request->name,
@@ -509,7 +514,8 @@ dt_status_t dt__compile_entry(dt_compiler_t *compiler, const dt_compile_request_
   dt__arena_init(&compile.arena, 0);
   compile.arena.watch = request->watch;
   int64_t begin = dt__now_ns();
-  dt_status_t status = dt__watch_explain(request->watch, make_entry(&compile, cpu, out));
+  dt_status_t status =
+      dt__watch_explain(request->watch, make_entry(&compile, cpu, out, out_compiled));
   if (!status)
     DT_LOG(DT_LOG_COMPILE, 1, "%s.%u for %s: %zu bytes, %.1f ms", request->name, request->variant,
            cpu, out->len, (double)(dt__now_ns() - begin) * 1e-6);

@@ -18,14 +18,14 @@ uint32_t dt__level_find(const char *name, size_t len) {
   return k;
 }
 
-static bool runs(uint32_t level) {
+bool dt__level_runs(uint32_t level) {
   dt_cpu_set_t set = 0;
   return dt__cpu_level(dt__levels[level].cpu, &set) && !(set & ~dt__cpu_host());
 }
 
 uint32_t dt__levels_here(const char *cpu) {
   uint32_t most = dt__level_find(cpu, strlen(cpu)), n = 0;
-  while (n < DT_LEVELS && n <= most && runs(n))
+  while (n < DT_LEVELS && n <= most && dt__level_runs(n))
     n++;
   return n;
 }

@@ -15,6 +15,8 @@ extern const dt_level_t dt__levels[DT_LEVELS]; // ascending
 
 // The level called `name` of `len` characters, by either name; DT_LEVELS: none is.
 uint32_t dt__level_find(const char *name, size_t len);
+// Whether this machine has all of the level's features.
+bool dt__level_runs(uint32_t level);
 // Levels that this machine runs: its processor and its system have all features of the first so
 // many. At most that of `cpu`, where it names a level.
 uint32_t dt__levels_here(const char *cpu);

@@ -24,11 +24,13 @@ typedef struct program_t {
   const dt_pack_function_t *index;
   dt_hooks_t *hooks; // the function's
   dt_replay_t *replay;
+  dt_pack_offers_t offers;
 } program_t;
 
 static void free_program(void *opaque) {
   program_t *program = opaque;
   dt__replay_destroy(program->replay);
+  dt__pack_offers_end(program->package, &program->offers);
   dt_package_release(program->package);
   dt__free(program);
 }
@@ -37,9 +39,14 @@ static dt_status_t make_replay(program_t *program) {
   dt_traced_t *traced = NULL;
   DT_TRY(dt__pack_traced(program->package, &program->index->variants[0], program->hooks, false,
                          &traced));
-  if (!traced->graph->updates.len)
+  dt_status_t status = NULL;
+  for (uint32_t k = 0; k < traced->constants.len && !status; k++)
+    status = dt__tensor_check_bytes(traced->constants.items[k]); // traces may look at any
+  if (!status && !traced->graph->updates.len)
     return dt__replay_create_traced(traced, &program->replay);
   dt__traced_destroy(traced);
+  if (status)
+    return status;
   return DT_FAIL(DT_E_UNSUPPORTED,
                  "it updates arguments, and how the program does that with others "
                  "cannot be told from it: write a variant for these, too");
@@ -72,7 +79,8 @@ static dt_status_t choose_level(const dt_package_t *package, uint32_t *out) {
 }
 
 static dt_status_t make_variant(dt_package_t *package, dt_function_t *function,
-                                const dt_pack_variant_t *own, uint32_t level, dt_variant_t **out) {
+                                const dt_pack_variant_t *own, uint32_t level,
+                                dt_pack_offers_t *offers, dt_variant_t **out) {
   dt_traced_t *traced = NULL;
   dt_compiled_t *compiled = NULL;
   const dt_pack_part_t *part = &package->parts[own->entries[level]];
@@ -86,7 +94,10 @@ static dt_status_t make_variant(dt_package_t *package, dt_function_t *function,
   dt_status_t status = dt__compiled_read(package->runtime->compiler, traced,
                                          dt__pack_data(package, own->entries[level]),
                                          (size_t)part->bytes, &compiled);
+  if (!status)
+    status = dt__pack_offer(package, own, level, compiled, offers);
   if (status) {
+    dt__compiled_destroy(compiled);
     dt__traced_destroy(traced);
     return status;
   }
@@ -94,12 +105,14 @@ static dt_status_t make_variant(dt_package_t *package, dt_function_t *function,
 }
 
 static dt_status_t add_variants(dt_package_t *package, dt_function_t *function,
-                                const dt_pack_function_t *index) {
+                                program_t *program) {
+  const dt_pack_function_t *index = program->index;
   uint32_t level = 0;
   DT_TRY(choose_level(package, &level));
   for (uint32_t k = 0; k < index->n_variants; k++) {
     dt_variant_t *variant = NULL;
-    DT_TRY(make_variant(package, function, &index->variants[k], level, &variant));
+    DT_TRY(make_variant(package, function, &index->variants[k], level, &program->offers,
+                        &variant));
     dt__mutex_lock(&function->mutex);
     dt_status_t status = dt__variant_publish(function, variant);
     dt__mutex_unlock(&function->mutex);
@@ -110,13 +123,18 @@ static dt_status_t add_variants(dt_package_t *package, dt_function_t *function,
   return NULL;
 }
 
-static dt_status_t load_entry(dt_package_t *package, const dt_traced_t *traced, uint32_t entry) {
+static dt_status_t load_entry(dt_package_t *package, const dt_traced_t *traced,
+                              const dt_pack_variant_t *variant, uint32_t level) {
+  uint32_t entry = variant->entries[level];
+  dt_pack_offers_t offers = {NULL};
   dt_compiled_t *compiled = NULL;
   const dt_pack_part_t *part = &package->parts[entry];
   DT_TRY(dt__compiled_read(package->runtime->compiler, traced, dt__pack_data(package, entry),
                            (size_t)part->bytes, &compiled));
+  dt_status_t status = dt__pack_offer(package, variant, level, compiled, &offers);
+  dt__pack_offers_end(package, &offers);
   dt__compiled_destroy(compiled);
-  return NULL;
+  return status;
 }
 
 static dt_status_t load_variant(dt_package_t *package, const dt_pack_variant_t *variant) {
@@ -125,7 +143,7 @@ static dt_status_t load_variant(dt_package_t *package, const dt_pack_variant_t *
   dt_status_t status = NULL;
   for (uint32_t k = 0; k < DT_LEVELS && !status; k++)
     if (variant->entries[k])
-      status = load_entry(package, traced, variant->entries[k]);
+      status = load_entry(package, traced, variant, k);
   dt__traced_destroy(traced);
   return status;
 }
@@ -184,7 +202,7 @@ static dt_status_t complete(dt_package_t *package, dt_function_t *function, prog
   program->hooks = function->hooks;
   function->takes_elements = true;
   function->pins = 1; // its variants do not go: they would not come back without a compiler
-  DT_TRY(add_variants(package, function, program->index));
+  DT_TRY(add_variants(package, function, program));
   function->frozen = !dt__compiler_has_codegen(package->runtime->compiler);
   return NULL;
 }
