@@ -3,6 +3,7 @@
 #include "frontends/onnx/onnx.h"
 
 #include "frontends/onnx/check.h"
+#include "runtime/base/file.h"
 #include "runtime/base/options.h"
 #include "runtime/base/status.h"
 #include "runtime/base/system.h"

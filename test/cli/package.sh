@@ -42,6 +42,15 @@ log=$(DUCTILE_LOG=compile:1,cache:1 "$ductile" run "$work/loop.dtp" "${x[@]}" 2>
 expect 0 '1 variant in 0 ms' bench "$work/loop.dtp" "${x[@]}" --seconds 0.01
 DUCTILE_CPU=x86-64-v2 expect 0 ' f32' run "$work/loop.dtp" "${x[@]}"
 
+# Weights that stay in the model's file, or in one beside it: moved together they are found, and another
+# file is told.
+mkdir -p "$work/there" "$work/away"
+cp models/loop.onnx models/outside.onnx models/small.data "$work/there/"
+expect 0 "$work/there/ref.dtp: " compile "$work/there/loop.onnx" -o "$work/there/ref.dtp" --weights ref --no-forms
+"$ductile" run "$work/there/ref.dtp" "${x[@]}" --json | grep -v '"event":"memory"' | cmp - "$work/onnx.json" ||
+  fail 'weights in a file give other answers'
+expect 2 'expected in or ref' compile models/loop.onnx -o "$work/none.dtp" --weights out
+
 # Calls before the package is written: at sizes, or of inputs alone.
 expect 0 "$work/called.dtp: " compile models/small.onnx -o "$work/called.dtp" --dim batch=1,2 --dim seq=3
 expect 0 "$work/called.dtp: " compile models/loop.onnx -o "$work/called.dtp" "${x[@]}"
