@@ -49,7 +49,7 @@ cp models/loop.onnx models/outside.onnx models/small.data "$work/there/"
 expect 0 "$work/there/ref.dtp: " compile "$work/there/loop.onnx" -o "$work/there/ref.dtp" --weights ref --no-forms
 "$ductile" run "$work/there/ref.dtp" "${x[@]}" --json | grep -v '"event":"memory"' | cmp - "$work/onnx.json" ||
   fail 'weights in a file give other answers'
-expect 2 'expected in or ref' compile models/loop.onnx -o "$work/none.dtp" --weights out
+expect 2 'no such value for WHERE' compile models/loop.onnx -o "$work/none.dtp" --weights out
 
 # Calls before the package is written: at sizes, or of inputs alone.
 expect 0 "$work/called.dtp: " compile models/small.onnx -o "$work/called.dtp" --dim batch=1,2 --dim seq=3
