@@ -17,6 +17,8 @@ void dt__pack_bytes_release(void *opaque) {
     return;
   if (bytes->map)
     (void)munmap(bytes->map, bytes->bytes);
+  if (bytes->fd >= 0)
+    (void)dt__sys_close(bytes->fd);
   dt__free(bytes->block);
   dt__free(bytes);
 }
@@ -54,27 +56,33 @@ static dt_status_t take_file(int fd, const struct stat *found, const char *what,
   return dt__file_read(fd, out->block, out->bytes, 0, what);
 }
 
+// Of a file that code may be mapped from, the descriptor is kept.
 static dt_status_t take_descriptor(int fd, bool copy, dt_pack_bytes_t *out) {
   struct stat found;
   if (dt__sys_stat(fd, &found) != 0)
     return DT_FAIL(DT_E_IO, "descriptor %d: %s", fd, strerrordesc_np(errno));
   if (!S_ISREG(found.st_mode))
     return DT_FAIL(DT_E_IO, "descriptor %d: not a regular file", fd);
-  return take_file(fd, &found, "the package", copy, out);
+  DT_TRY(take_file(fd, &found, "the package", copy, out));
+  out->fd = copy ? -1 : dt__sys_dup(fd); // without one, code is copied
+  return NULL;
 }
 
-static dt_status_t take_path(const char *path, bool copy, dt_pack_bytes_t *out) {
+static dt_status_t take_path(const char *path, bool copy, bool code, dt_pack_bytes_t *out) {
   struct stat found;
   int fd = -1;
   DT_TRY(dt__file_open(AT_FDCWD, path, &fd, &found));
   dt_status_t status = take_file(fd, &found, path, copy, out);
-  (void)dt__sys_close(fd);
+  if (!status && code && !copy)
+    out->fd = fd;
+  else
+    (void)dt__sys_close(fd);
   return status;
 }
 
 static dt_status_t take(const dt_pack_source_t *source, bool copy, dt_pack_bytes_t *out) {
   if (source->path)
-    return take_path(source->path, copy, out);
+    return take_path(source->path, copy, source->code, out);
   if (!source->data)
     return take_descriptor(source->fd, copy, out);
   out->data = source->data;
@@ -92,6 +100,7 @@ dt_status_t dt__pack_bytes_take(const dt_pack_source_t *source, bool copy, dt_pa
   if (!bytes)
     return DT_NO_MEMORY();
   atomic_init(&bytes->refs, 1);
+  bytes->fd = -1;
   dt_status_t status = take(source, copy, bytes);
   if (status)
     dt__pack_bytes_release(bytes);

@@ -95,6 +95,7 @@ typedef struct dt_pack_variant_t {
   uint32_t *constants; // by the graph's: places in the index
   // By level that has code: the part with its entry; 0: none.
   uint32_t entries[DT_LEVELS];
+  uint32_t codes[DT_LEVELS]; // and the part with its linked code
   dt_pack_forms_t forms[DT_LEVELS];
 } dt_pack_variant_t;
 

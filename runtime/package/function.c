@@ -78,22 +78,33 @@ static dt_status_t choose_level(const dt_package_t *package, uint32_t *out) {
                  dt__levels[least].cpu, here ? dt__levels[here - 1].cpu : "none of the levels");
 }
 
+dt_status_t dt__pack_compiled(dt_package_t *package, const dt_pack_variant_t *variant,
+                              uint32_t level, const dt_traced_t *traced, dt_compiled_t **out) {
+  const dt_pack_part_t *entry = &package->parts[variant->entries[level]];
+  const dt_pack_part_t *code = &package->parts[variant->codes[level]];
+  const dt_code_bytes_t from = {.data = dt__pack_data(package, variant->codes[level]),
+                                .bytes = (size_t)code->bytes,
+                                .fd = code->offset % DT_PACK_DATA_ALIGN ? -1 : package->bytes->fd,
+                                .offset = code->offset};
+  DT_TRY(dt__pack_check(package->bytes->data, entry, "an entry"));
+  DT_TRY(dt__pack_check(package->bytes->data, code, "machine code"));
+  return dt__compiled_read(package->runtime->compiler, traced,
+                           dt__pack_data(package, variant->entries[level]), (size_t)entry->bytes,
+                           &from, out);
+}
+
 static dt_status_t make_variant(dt_package_t *package, dt_function_t *function,
                                 const dt_pack_variant_t *own, uint32_t level,
                                 dt_pack_offers_t *offers, dt_variant_t **out) {
   dt_traced_t *traced = NULL;
   dt_compiled_t *compiled = NULL;
-  const dt_pack_part_t *part = &package->parts[own->entries[level]];
   bool strict = own->strict_fp && !function->strict_fp;
   const dt_variant_request_t request = {.number = function->next_number++,
                                         .generic = own->generic,
                                         .modes = dt__modes_of_place(DT_CPU) |
                                                  (strict ? DT_MODES_STRICT_FP : 0)};
-  DT_TRY(dt__pack_check(package->bytes->data, part, "machine code"));
   DT_TRY(dt__pack_traced(package, own, function->hooks, false, &traced));
-  dt_status_t status = dt__compiled_read(package->runtime->compiler, traced,
-                                         dt__pack_data(package, own->entries[level]),
-                                         (size_t)part->bytes, &compiled);
+  dt_status_t status = dt__pack_compiled(package, own, level, traced, &compiled);
   if (!status)
     status = dt__pack_offer(package, own, level, compiled, offers);
   if (status) {
@@ -125,12 +136,9 @@ static dt_status_t add_variants(dt_package_t *package, dt_function_t *function,
 
 static dt_status_t load_entry(dt_package_t *package, const dt_traced_t *traced,
                               const dt_pack_variant_t *variant, uint32_t level) {
-  uint32_t entry = variant->entries[level];
   dt_pack_offers_t offers = {NULL};
   dt_compiled_t *compiled = NULL;
-  const dt_pack_part_t *part = &package->parts[entry];
-  DT_TRY(dt__compiled_read(package->runtime->compiler, traced, dt__pack_data(package, entry),
-                           (size_t)part->bytes, &compiled));
+  DT_TRY(dt__pack_compiled(package, variant, level, traced, &compiled));
   dt_status_t status = dt__pack_offer(package, variant, level, compiled, &offers);
   dt__pack_offers_end(package, &offers);
   dt__compiled_destroy(compiled);

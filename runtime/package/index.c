@@ -58,6 +58,7 @@ static void store_variant(dt_stream_t *s, dt_pack_variant_t *variant) {
   store_numbers(s, &variant->n_constants, &variant->constants);
   for (uint32_t k = 0; k < DT_LEVELS; k++) {
     dt__stream_number(s, &variant->entries[k]);
+    dt__stream_number(s, &variant->codes[k]);
     store_numbers(s, &variant->forms[k].n, &variant->forms[k].forms);
   }
 }

@@ -21,6 +21,7 @@ typedef struct dt_pack_bytes_t {
   size_t bytes;
   void *map, *block; // what ends with it: a mapping, or memory; NULL: borrowed
   dt_file_stamp_t stamp; // of the file that is mapped
+  int fd;                // of it, open, where code may be mapped from it; -1: none
 } dt_pack_bytes_t;
 
 struct dt_package {
@@ -47,6 +48,7 @@ typedef struct dt_pack_source_t {
   const void *data;
   size_t bytes;
   int fd;
+  bool code; // a file's code is mapped from it
 } dt_pack_source_t;
 dt_status_t dt__pack_bytes_take(const dt_pack_source_t *source, bool copy,
                                 dt_pack_bytes_t **out) DT_MUST_USE;
@@ -63,6 +65,10 @@ dt_status_t dt__pack_constant_bytes(const dt_pack_constant_t *constant, int64_t 
 // not there.
 dt_status_t dt__pack_constant(dt_package_t *package, uint32_t constant,
                               dt_tensor_t **out) DT_MUST_USE;
+// What a variant has for a level: its entry, loaded with its code. The sums of both are looked at.
+dt_status_t dt__pack_compiled(dt_package_t *package, const dt_pack_variant_t *variant,
+                              uint32_t level, const dt_traced_t *traced,
+                              struct dt_compiled_t **out) DT_MUST_USE;
 // The trace of a variant, with its constants. The part's sum is looked at. With `verify` the graph
 // is, too: of packages that are looked at, and not run.
 dt_status_t dt__pack_traced(dt_package_t *package, const dt_pack_variant_t *variant,

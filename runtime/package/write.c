@@ -52,11 +52,16 @@ static dt_status_t add_part(writer_t *w, const void *data, size_t bytes, uint32_
   return *out == UINT32_MAX ? DT_NO_MEMORY() : NULL;
 }
 
+// A part of a copy.
+static dt_status_t add_copy(writer_t *w, const void *data, size_t bytes, uint32_t *out) {
+  const void *copy = dt__arena_copy(&w->arena, data, bytes);
+  return copy ? add_part(w, copy, bytes, out) : DT_NO_MEMORY();
+}
+
 // A part of what `text` holds.
 static dt_status_t add_text(writer_t *w, const dt_text_t *text, uint32_t *out) {
   DT_TRY(dt__text_status(text));
-  const void *data = dt__arena_copy(&w->arena, text->data, text->len);
-  return data ? add_part(w, data, text->len, out) : DT_NO_MEMORY();
+  return add_copy(w, text->data, text->len, out);
 }
 
 // A part of data, which are there once.
@@ -180,17 +185,16 @@ static dt_status_t add_entry(writer_t *w, const dt_function_t *function, const h
                                         .name = function->name,
                                         .variant = variant->number,
                                         .strict_fp = variant->strict_fp};
-  dt_compiled_t *compiled = NULL;
-  dt_text_t text;
-  dt__text_init(&text);
-  dt_status_t status = dt__compile_entry(function->runtime->compiler, &request,
-                                         dt__levels[level].cpu, &text, &compiled);
+  dt_entry_t entry;
+  dt_status_t status =
+      dt__compile_entry(function->runtime->compiler, &request, dt__levels[level].cpu, &entry);
   if (!status)
-    status = add_text(w, &text, &out->entries[level]);
+    status = add_text(w, &entry.text, &out->entries[level]);
+  if (!status)
+    status = add_copy(w, entry.code, entry.code_bytes, &out->codes[level]);
   if (!status && !w->no_forms && dt__level_runs(level))
-    status = add_forms(w, function, held, out->constants, compiled, &out->forms[level]);
-  dt__compiled_destroy(compiled);
-  dt__text_fini(&text);
+    status = add_forms(w, function, held, out->constants, entry.compiled, &out->forms[level]);
+  dt__entry_fini(&entry);
   return status;
 }
 
