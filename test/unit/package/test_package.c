@@ -4,9 +4,12 @@
 #include "test/unit/package/lives.h"
 
 #include "runtime/base/log.h"
+#include "runtime/base/system.h"
 #include "runtime/compile/level.h"
+#include "runtime/exec/function.h"
 #include "test/support/folder.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,6 +111,47 @@ static void test_ways_to_open(void **state) {
   free(odd);
   free(data);
   free(read);
+  fixture_end(&f);
+}
+
+// Code is mapped from the file, unless it is asked for in memory, or comes from there; where the
+// system does not let code run from a file it is copied.
+static bool is_mapped(dt_function_t *function) {
+  const dt_variant_list_t *list = atomic_load(&function->list);
+  return dt__native_is_mapped(list->items[0]->compiled->units[0]);
+}
+
+static void test_code_is_mapped(void **state) {
+  (void)state;
+  fixture_t f = fixture_on(DT_CPU, 1);
+  lives_write(path_of("code"), &lives[1], 1, 1, "v2");
+  uint64_t hash = 0;
+  for (int way = 0; way < 5; way++) {
+    const dt_package_options_t options = {.struct_size = sizeof(options), .copy = way == 1};
+    dt_package_t *package = NULL;
+    int fd = open(path_of("code"), O_RDONLY | O_CLOEXEC);
+    if (way == 2)
+      expect_ok(dt_package_open_descriptor(f.runtime, fd, &options, &package));
+    else
+      expect_ok(dt_package_open(f.runtime, path_of("code"), &options, &package));
+    (void)close(fd);
+    if (way >= 3) // of its code, and of copies of it
+      (void)dt__system_fail_at(DT_SYSTEM_MAPPING, 1, way == 3 ? EPERM : ENOMEM, false);
+    dt_function_t *function = NULL;
+    dt_status_t status = dt_package_function(package, NULL, NULL, &function);
+    (void)dt__system_fail_at(DT_SYSTEM_MAPPING, 0, 0, false);
+    if (way == 4) {
+      expect_told(status, DT_E_NO_MEMORY, "mmap of a file with PROT_EXEC");
+    } else {
+      expect_ok(status);
+      assert_int_equal(is_mapped(function), way == 0 || way == 2);
+      uint64_t own = life_hash(f.session, function, &lives[1]);
+      hash = way ? hash : own;
+      assert_true(hash == own);
+    }
+    dt_package_release(package);
+    dt_function_release(function);
+  }
   fixture_end(&f);
 }
 
@@ -440,7 +484,7 @@ static int end(void **state) {
   return folder_drop(folder);
 }
 
-RUN_TESTS_WITH(begin, end, TEST(test_bits_are_those_of_the_level), TEST(test_ways_to_open),
+RUN_TESTS_WITH(begin, end, TEST(test_bits_are_those_of_the_level), TEST(test_ways_to_open), TEST(test_code_is_mapped),
                TEST(test_equal_input_gives_equal_bytes), TEST(test_weights_are_there_once),
                TEST(test_constants_are_as_updated), TEST(test_a_miss_compiles_or_is_refused),
                TEST(test_odd_constants_and_integers), TEST(test_what_cannot_be_written),
