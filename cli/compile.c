@@ -28,8 +28,8 @@ static const cli_option_t rows[] = {
     {"out", CLI_TEXT, offsetof(options_t, out), "FILE", "the package (required); or -o", NULL, 0,
      0},
     {"isa", CLI_TEXT, offsetof(options_t, isa), "LEVELS",
-     "levels of x86-64 to make code for, such as v2,v3,v4; whoever opens the package takes the "
-     "highest that its machine has (default: v3,v4)",
+     "levels of x86-64 to make code for, such as v2,v3,v4, also v3+vnni and v4+vnni; whoever opens "
+     "the package takes the best that its machine has (default: v3,v4)",
      NULL, 0, 0},
     {"name", CLI_TEXT, offsetof(options_t, name), "NAME",
      "what the function is called in the package (default: the graph's name)", NULL, 0, 0},

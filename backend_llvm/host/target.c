@@ -60,7 +60,8 @@ static dt_status_t level_of(const char *cpu, dt_cpu_set_t *out) {
   if (dt__cpu_level(cpu, out) && dt__cpu_has(*out, DT_CPU_sse41))
     return NULL;
   return DT_FAIL(DT_E_ARGUMENT,
-                 "CPU '%s' is not known; use x86-64-v2, x86-64-v3, x86-64-v4, or \"\" for the host",
+                 "CPU '%s' is not known; use x86-64-v2, x86-64-v3, x86-64-v4, one of the last two with "
+                 "+vnni, or \"\" for the host",
                  cpu);
 }
 

@@ -22,8 +22,9 @@ typedef struct dt_package dt_package_t;
 // Valid when zeroed.
 typedef struct dt_package_write_options_t {
   uint32_t struct_size; // sizeof(dt_package_write_options_t); 0: the size of the first version
-  // Levels of CPUs to make code for, such as "v2,v3,v4" (of x86-64, as its ABI defines them). A
-  // process takes the highest that its machine has. NULL: "v3,v4".
+  // Levels of CPUs to make code for, such as "v2,v3,v4": those of x86-64, as its ABI defines them,
+  // and v3+vnni and v4+vnni, with AVX-VNNI and AVX512-VNNI. A process takes the best that its
+  // machine has, the last in v2, v3, v3+vnni, v4, v4+vnni. NULL: "v3,v4".
   const char *levels;
   // Weights that lie in one of these files, mapped as it is now, are not written: the package says
   // where they are, by the file's path from the package's folder, and needs the file from then on.

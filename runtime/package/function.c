@@ -61,21 +61,36 @@ static dt_status_t run_program(dt_trace_t *trace, const dt_value_t *in, dt_value
 }
 
 // ---- Variants -------------------------------------------------------------------------------------
-// The highest level that there is code for and that runs here.
+static void put_levels(uint32_t levels, dt_text_t *out) {
+  for (uint32_t k = 0; k < DT_LEVELS; k++)
+    if (levels >> k & 1)
+      dt__text_printf(out, out->len ? ", %s" : "%s", dt__levels[k].name);
+}
+
+static dt_status_t no_level(uint32_t levels, uint32_t here) {
+  dt_text_t own, machine;
+  dt__text_init(&own);
+  dt__text_init(&machine);
+  put_levels(levels, &own);
+  put_levels(here, &machine);
+  dt_status_t status = DT_FAIL(DT_E_UNSUPPORTED,
+                               "the package has code for %s, and this machine runs %s: write it "
+                               "with a lower level",
+                               dt__text_str(&own), here ? dt__text_str(&machine) : "no level");
+  dt__text_fini(&own);
+  dt__text_fini(&machine);
+  return status;
+}
+
+// The best level that there is code for and that runs here.
 static dt_status_t choose_level(const dt_package_t *package, uint32_t *out) {
-  const char *cpu = dt__compiler_target(package->runtime->compiler)->cpu;
-  uint32_t here = dt__levels_here(cpu), least = 0;
-  for (uint32_t k = here; k > 0; k--) {
-    *out = k - 1;
-    if (package->index.levels >> *out & 1)
+  uint32_t here = dt__levels_within(dt__compiler_target(package->runtime->compiler));
+  for (uint32_t k = DT_LEVELS; k-- > 0;) {
+    *out = k;
+    if (here & package->index.levels & 1u << k)
       return NULL;
   }
-  while (!(package->index.levels >> least & 1))
-    least++;
-  return DT_FAIL(DT_E_UNSUPPORTED,
-                 "the package has code for %s and above, and this machine runs %s: write it with "
-                 "a lower level",
-                 dt__levels[least].cpu, here ? dt__levels[here - 1].cpu : "none of the levels");
+  return no_level(package->index.levels, here);
 }
 
 dt_status_t dt__pack_compiled(dt_package_t *package, const dt_pack_variant_t *variant,

@@ -36,8 +36,8 @@ static dt_status_t parse_levels(const char *text, uint32_t *out) {
     uint32_t level = dt__level_find(at, len);
     if (level == DT_LEVELS)
       return DT_FAIL(DT_E_ARGUMENT,
-                     "levels: '%.*s' in \"%s\" is none; expected some of v2, v3 and v4 between "
-                     "commas",
+                     "levels: '%.*s' in \"%s\" is none; expected some of " DT_LEVEL_NAMES
+                     ", between commas",
                      (int)len, at, text);
     *out |= 1u << level;
     if (!at[len])
