@@ -19,7 +19,7 @@ typedef struct options_t {
   const char *dims[MOST_DIMS]; // NAME=SIZE
   int n_dims;
   uint32_t threads;
-  bool json;
+  bool json, hold;
 } options_t;
 
 typedef struct rig_t {
@@ -140,6 +140,8 @@ static dt_status_t start(const options_t *options, rig_t *rig) {
   dt_status_t status = dt_runtime_create(&about, &rig->runtime);
   if (!status)
     status = dt_session_create(rig->runtime, NULL, &rig->session);
+  if (!status && strcmp(options->path, "none") == 0)
+    return NULL;
   if (!status)
     status = (ending && strcmp(ending, ".dtp") == 0 ? open_package : open_model)(options, rig);
   if (status)
@@ -216,21 +218,23 @@ static bool measure(const options_t *options, rig_t *rig, bench_report_t *report
   bench_value(report, name, "peak added", "MB", peak / 1e6);
   bench_value(report, name, "private", "MB",
               (rollup("Private_Dirty") + rollup("Private_Clean")) / 1e6);
-  if (!call_meanwhile(options->path, rig, begin, name, report))
+  if (rig->function && !call_meanwhile(options->path, rig, begin, name, report))
     return false;
-  for (int k = 0; k < LATER_CALLS; k++) {
+  for (int k = 0; k < LATER_CALLS && rig->function; k++) {
     begin = bench_now_ns();
     if (!bench_ok(call(rig), options->path))
       return false;
     later[k] = bench_now_ns() - begin;
   }
-  bench_value(report, name, "later call", "ms", bench_median(later, LATER_CALLS) / 1e6);
+  if (rig->function)
+    bench_value(report, name, "later call", "ms", bench_median(later, LATER_CALLS) / 1e6);
   return !options->output || rig->n_outputs == 0 || save(options->output, rig->outputs[0]);
 }
 
 static int usage(FILE *to) {
   (void)fputs(
-      "usage: " ME " [--threads N] [--dim NAME=SIZE]… [--output FILE] [--json] MODEL\n"
+      "usage: " ME " [--threads N] [--dim NAME=SIZE]… [--output FILE] [--json] [--hold]\n"
+      "                   MODEL\n"
       "\n"
       "Makes a runtime, opens the ONNX model, or a package (.dtp), and calls it once: "
       "how long that\n"
@@ -240,7 +244,9 @@ static int usage(FILE *to) {
       "size 1\n"
       "without --dim. --output writes the first result, if it is f32. DUCTILE_CACHE_DIR "
       "says whether\n"
-      "kept code is used; not set: it is not.\n"
+      "kept code is used; not set: it is not. MODEL \"none\": a runtime alone. --hold keeps "
+      "all until\n"
+      "standard input ends.\n"
       "Exit codes: 0 measured; 1 a model was refused; 2 wrong usage.\n",
       to);
   return to == stdout ? 0 : BENCH_EXIT_USAGE;
@@ -253,6 +259,8 @@ static int read_options(int argc, char **argv, options_t *options) {
     bool more = k + 1 < argc;
     if (strcmp(argv[k], "--json") == 0)
       options->json = true;
+    else if (strcmp(argv[k], "--hold") == 0)
+      options->hold = true;
     else if (strcmp(argv[k], "--help") == 0)
       return usage(stdout);
     else if (strcmp(argv[k], "--threads") == 0 && more)
@@ -277,6 +285,9 @@ int main(int argc, char **argv) {
   rig_t rig = {0};
   bench_begin(&report, "start", options.json);
   code = measure(&options, &rig, &report) ? 0 : BENCH_EXIT_FAILED;
+  (void)fflush(stdout);
+  while (options.hold && fgetc(stdin) != EOF)
+    ;
   finish(&rig);
   return code;
 }

@@ -34,8 +34,8 @@ typedef struct share_t {
 struct team_t {
   void (*work)(share_t *share); // one round
   double measure_for_ns;
-  _Atomic int ready;            // threads that have touched their memory
-  _Atomic int go;               // 1: all are ready; -1: give up
+  _Atomic int ready; // threads that have touched their memory
+  _Atomic int go;    // 1: all are ready; -1: give up
 };
 
 static void *run_share(void *argument) {

@@ -16,18 +16,32 @@ typedef struct options_t {
   const char *out, *isa, *name, *data;
   cli_list_t inputs, dims;
   int64_t deadline;
-  bool names_are_hints, json;
+  uint32_t weights;
+  bool names_are_hints, no_forms, json;
 } options_t;
+
+// Where weights are: in the package, or in the model's own files.
+enum { WEIGHTS_IN, WEIGHTS_REF };
+static const char *const weights[] = {"in", "ref", NULL};
 
 static const cli_option_t rows[] = {
     {"out", CLI_TEXT, offsetof(options_t, out), "FILE", "the package (required); or -o", NULL, 0,
      0},
     {"isa", CLI_TEXT, offsetof(options_t, isa), "LEVELS",
-     "levels of x86-64 to make code for, such as v2,v3,v4; whoever opens the package takes the "
-     "highest that its machine has (default: v3,v4)",
+     "levels of x86-64 to make code for, such as v2,v3,v4, also v3+vnni and v4+vnni; whoever opens "
+     "the package takes the best that its machine has (default: v3,v4)",
      NULL, 0, 0},
     {"name", CLI_TEXT, offsetof(options_t, name), "NAME",
      "what the function is called in the package (default: the graph's name)", NULL, 0, 0},
+    {"weights", CLI_WORD, offsetof(options_t, weights), "WHERE",
+     "in: in the package (the default); ref: where they are, in the model's files, which the "
+     "package "
+     "then needs: it says where they lie from its own folder",
+     weights, 0, 0},
+    {"no-forms", CLI_FLAG, offsetof(options_t, no_forms), NULL,
+     "leave out what is computed from weights alone, such as packed ones for each level: a smaller "
+     "file, but each process computes it, in memory of its own",
+     NULL, 0, 0},
     {"dim", CLI_LIST, offsetof(options_t, dims), "NAME=SIZES",
      "call the model at these sizes first, as ductile bench takes them: every combination. For "
      "models that need variants of their own for some sizes; others have one variant for all",
@@ -45,9 +59,9 @@ static const cli_option_t rows[] = {
 
 static const cli_command_t command = {
     .name = ME,
-    .usage = "compile MODEL -o FILE [--isa LEVELS] [--name NAME] [--dim NAME=SIZES]…\n"
-             "                       [--input NAME=SPEC]… [--data FOLDER] [--names-are-hints]\n"
-             "                       [--deadline TIME] [--json]",
+    .usage = "compile MODEL -o FILE [--isa LEVELS] [--name NAME] [--weights WHERE] [--no-forms]\n"
+             "                       [--dim NAME=SIZES]… [--input NAME=SPEC]… [--data FOLDER]\n"
+             "                       [--names-are-hints] [--deadline TIME] [--json]",
     .about =
         "Compiles the ONNX model in the file MODEL and writes a package: machine code for each "
         "level of\n"
@@ -123,12 +137,43 @@ static int tell(const job_t *job) {
   return cli_failed(ME, job->options->out, status);
 }
 
+// The path of one of the model's external files (free).
+static char *external_path(const job_t *job, uint32_t k) {
+  const char *data = job->options->data, *slash = strrchr(job->path, '/');
+  const char *folder = data ? data : slash ? job->path : ".";
+  size_t n = data || !slash ? strlen(folder) : slash == job->path ? 1 : (size_t)(slash - folder);
+  const char *name = dt_onnx_external_name(job->model.onnx, k);
+  size_t room = n + strlen(name) + 2;
+  char *path = malloc(room);
+  if (path)
+    (void)snprintf(path, room, "%.*s/%s", (int)n, folder, name);
+  return path;
+}
+
+static int write_with(const job_t *job, char **files) {
+  dt_package_write_options_t how = {.struct_size = sizeof(how),
+                                    .levels = job->options->isa,
+                                    .no_forms = job->options->no_forms,
+                                    .files = (const char *const *)files};
+  uint32_t n = job->options->weights == WEIGHTS_REF ? dt_onnx_n_external(job->model.onnx) + 1 : 0;
+  for (; how.n_files < n; how.n_files++) {
+    files[how.n_files] = how.n_files ? external_path(job, how.n_files - 1) : strdup(job->path);
+    if (!files[how.n_files])
+      return cli_complain(ME, CLI_FAILED, "no memory");
+  }
+  return cli_failed(ME, job->path,
+                    dt_package_write(job->options->out, &job->model.function, 1, &how));
+}
+
 static int write_package(const job_t *job) {
-  const dt_package_write_options_t how = {.struct_size = sizeof(how), .levels = job->options->isa};
-  int result = call_all(job);
+  uint32_t n = dt_onnx_n_external(job->model.onnx) + 1;
+  char **files = calloc(n, sizeof(*files)); // with weights, the model's first
+  int result = files ? call_all(job) : cli_complain(ME, CLI_FAILED, "no memory");
   if (result == CLI_DONE)
-    result = cli_failed(ME, job->path,
-                        dt_package_write(job->options->out, &job->model.function, 1, &how));
+    result = write_with(job, files);
+  for (uint32_t k = 0; files && k < n; k++)
+    free(files[k]);
+  free(files);
   return result == CLI_DONE ? tell(job) : result;
 }
 
@@ -136,6 +181,7 @@ static int compile_model(job_t *job) {
   const cli_place_t place = {.data = job->options->data,
                              .names_are_hints = job->options->names_are_hints,
                              .name = job->options->name,
+                             .map = job->options->weights == WEIGHTS_REF,
                              .limit_action = DT_LIMIT_ERROR,
                              .deadline = job->options->deadline};
   if (cli_is_package(job->path))

@@ -39,7 +39,8 @@ static dt_status_t open_model(cli_model_t *model, dt_runtime_t *runtime, const c
       .struct_size = sizeof(where), .device = place->device, .ordinal = place->ordinal};
   dt_status_t status = NULL;
   if (cli_is_package(path)) {
-    status = dt_package_open(runtime, path, NULL, &model->package);
+    const dt_package_options_t packed = {.struct_size = sizeof(packed), .folder = place->data};
+    status = dt_package_open(runtime, path, &packed, &model->package);
     if (!status)
       status = dt_package_function(model->package, NULL, &about, &model->function);
   } else {

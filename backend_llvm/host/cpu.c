@@ -119,14 +119,42 @@ static dt_cpu_set_t level_set(uint32_t level) {
   return set;
 }
 
+// Levels with more than their own.
+typedef struct extended_t {
+  const char *name;
+  uint32_t level;
+  dt_cpu_feature_t feature;
+} extended_t;
+static const extended_t extended[] = {{"x86-64-v3+vnni", 3, DT_CPU_avxvnni},
+                                      {"x86-64-v4+vnni", 4, DT_CPU_avx512vnni}};
+
 bool dt__cpu_level(const char *name, dt_cpu_set_t *out) {
   for (uint32_t k = 0; k < N_LEVELS; k++) {
     *out = level_set(k + 1);
     if (strcmp(levels[k], name) == 0)
       return true;
   }
+  for (size_t k = 0; k < sizeof(extended) / sizeof(extended[0]); k++) {
+    *out = level_set(extended[k].level) | (dt_cpu_set_t)1 << extended[k].feature;
+    if (strcmp(extended[k].name, name) == 0)
+      return true;
+  }
   *out = 0;
   return false;
+}
+
+dt_cpu_set_t dt__cpu_set(const char *level, const char *features) {
+  dt_cpu_set_t set = 0;
+  (void)dt__cpu_level(level, &set);
+  for (const char *at = features; *at;) {
+    size_t len = strcspn(at, ",");
+    for (uint32_t i = 0; i < DT_CPU_FEATURES; i++)
+      if (*at == '+' && strlen(rows[i].name) == len - 1 &&
+          memcmp(at + 1, rows[i].name, len - 1) == 0)
+        set |= (dt_cpu_set_t)1 << i;
+    at += at[len] ? len + 1 : len;
+  }
+  return set;
 }
 
 const char *dt__cpu_level_within(dt_cpu_set_t set) {

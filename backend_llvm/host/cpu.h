@@ -25,10 +25,14 @@ dt_cpu_set_t dt__cpu_host(void);
 // "AuthenticAMD 25 17 1": maker, family, model, stepping; "" where it is no x86-64.
 void dt__cpu_model(char *out, size_t room);
 
-// The set that the name stands for: x86-64, x86-64-v2, x86-64-v3, x86-64-v4. False: it is none.
+// The set that the name stands for: x86-64, x86-64-v2, x86-64-v3, x86-64-v4, or one of the last two
+// with the dot products of bytes that fit it: x86-64-v3+vnni, x86-64-v4+vnni. False: it is none.
 bool dt__cpu_level(const char *name, dt_cpu_set_t *out);
-// The name of the largest of these within `set`.
+// The name of the largest of the first four within `set`.
 const char *dt__cpu_level_within(dt_cpu_set_t set);
+// The set of a level's name and of features behind it, as dt__cpu_print writes them with "+"; what
+// is none of either is left out.
+dt_cpu_set_t dt__cpu_set(const char *level, const char *features);
 // "+avx512bf16,+gfni": features by the code generator's names, each with `before`.
 void dt__cpu_print(dt_cpu_set_t set, const char *before, dt_text_t *out);
 

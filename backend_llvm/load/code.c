@@ -75,11 +75,36 @@ dt_status_t dt__code_finish(dt_code_memory_t *memory) {
 }
 
 void dt__code_unmap(dt_code_memory_t *memory) {
-  if (memory->to && memory->to != memory->base)
+  if (memory->to && memory->to != memory->base && !memory->of_file)
     (void)munmap(memory->to, memory->bytes);
   if (memory->base)
     (void)munmap(memory->base, memory->bytes);
   *memory = (dt_code_memory_t){0};
+}
+
+// ---- Files ----------------------------------------------------------------------------------------
+
+dt_status_t dt__code_map_file(int fd, uint64_t offset, size_t code_bytes, size_t data_bytes,
+                              dt_code_memory_t *out) {
+  *out = (dt_code_memory_t){.bytes = code_bytes + data_bytes, .of_file = true};
+  void *base = dt__sys_map(out->bytes, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, (off_t)offset);
+  if (base == MAP_FAILED)
+    return refused("mmap of a file with PROT_EXEC", out->bytes);
+  out->base = base;
+  out->to = (char *)base + code_bytes;
+  if (!data_bytes || dt__sys_protect(out->to, data_bytes, PROT_READ | PROT_WRITE) == 0)
+    return NULL;
+  dt_status_t status = refused("mprotect", data_bytes);
+  dt__code_unmap(out);
+  return status;
+}
+
+dt_status_t dt__code_finish_file(dt_code_memory_t *memory, size_t code_bytes) {
+  size_t data_bytes = memory->bytes - code_bytes;
+  if (data_bytes && dt__sys_protect(memory->to, data_bytes, PROT_READ) != 0)
+    return refused("mprotect", data_bytes);
+  memory->to = NULL;
+  return NULL;
 }
 
 // ---- What the system allows -----------------------------------------------------------------------

@@ -6,6 +6,7 @@
 #ifndef DT_BACKEND_LLVM_LOAD_NATIVE_H
 #define DT_BACKEND_LLVM_LOAD_NATIVE_H
 
+#include "backend_llvm/load/image.h"
 #include "ductile/op.h"
 
 // The first failure of a data check in one call. Written by compare-and-swap on `check` (0 → index
@@ -110,14 +111,21 @@ typedef enum dt_region_mark_t {
 typedef int64_t (*dt_host_plan_fn_t)(dt_frame_t *frame);
 typedef void (*dt_host_run_fn_t)(dt_frame_t *frame);
 
-// An object file (ELF64 x86-64 relocatable) loaded into memory, written, then made
-// read-and-execute; no mapping is ever both (code.h). It may reference nothing outside itself but
-// what the loader's allow-list names; anything else is refused with DT_E_COMPILE naming the symbol.
+// An image (image.h) loaded: mapped from a file where it is given one and the system lets code run
+// from there, else copied, written, then made read-and-execute; no mapping is ever both (code.h).
 typedef struct dt_native dt_native_t;
+typedef struct dt_native_file_t {
+  int fd;
+  uint64_t offset; // of the image's bytes, at a page
+} dt_native_file_t;
+dt_status_t dt__native_load_image(const dt_image_t *image, const dt_native_file_t *file,
+                                  dt_native_t **out) DT_MUST_USE;
+// The image of one object file.
 dt_status_t dt__native_load(const void *object, size_t bytes, dt_native_t **out) DT_MUST_USE;
 void dt__native_unload(dt_native_t *native); // NULL allowed; no code of it may be running
 // Address of a defined global function, NULL if there is none.
 void *dt__native_symbol(const dt_native_t *native, const char *name);
-size_t dt__native_bytes(const dt_native_t *native); // mapped
+size_t dt__native_bytes(const dt_native_t *native);   // mapped
+bool dt__native_is_mapped(const dt_native_t *native); // from a file
 
 #endif // DT_BACKEND_LLVM_LOAD_NATIVE_H

@@ -96,7 +96,7 @@ static dt_status_t open_again(opened_t *o) {
   DT_TRY(dt__onnx_open_beneath(o->externals->folder, file->name, &o->fd, &st));
   if ((uint64_t)st.st_dev == file->device && (uint64_t)st.st_ino == file->inode &&
       (uint64_t)st.st_size == file->file_bytes) {
-    o->stamp = dt__onnx_stamp(&st);
+    o->stamp = dt__file_stamp(&st);
     return NULL;
   }
   (void)dt__sys_close(o->fd);

@@ -154,14 +154,6 @@ dt_status_t dt__onnx_load(int fd, uint64_t offset, uint64_t bytes, dt_onnx_acces
   return status;
 }
 
-dt_file_stamp_t dt__onnx_stamp(const struct stat *st) {
-  return (dt_file_stamp_t){.device = (uint64_t)st->st_dev,
-                           .inode = (uint64_t)st->st_ino,
-                           .bytes = (uint64_t)st->st_size,
-                           .modified = {st->st_mtim.tv_sec, st->st_mtim.tv_nsec},
-                           .changed = {st->st_ctim.tv_sec, st->st_ctim.tv_nsec}};
-}
-
 void dt__onnx_unload(dt_onnx_bytes_t *bytes) {
   if (bytes->map)
     munmap(bytes->map, (size_t)bytes->bytes);

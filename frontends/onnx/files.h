@@ -37,6 +37,5 @@ dt_status_t dt__onnx_load(int fd, uint64_t offset, uint64_t bytes, dt_onnx_acces
 // What offsets are rounded down to: elements lie in memory as they lie in the file.
 uint64_t dt__onnx_alignment(dt_onnx_access_t access);
 void dt__onnx_unload(dt_onnx_bytes_t *bytes);
-dt_file_stamp_t dt__onnx_stamp(const struct stat *st);
 
 #endif // DT_FRONTENDS_ONNX_FILES_H

@@ -51,6 +51,14 @@ const char *dt_onnx_input_name(const dt_onnx_t *model, uint32_t index) {
   return index < dt_onnx_n_inputs(model) ? model->input_names[index] : NULL;
 }
 
+uint32_t dt_onnx_n_external(const dt_onnx_t *model) {
+  return model ? model->externals.files.len : 0;
+}
+
+const char *dt_onnx_external_name(const dt_onnx_t *model, uint32_t index) {
+  return index < dt_onnx_n_external(model) ? model->externals.files.items[index].name : NULL;
+}
+
 const char *dt_onnx_output_name(const dt_onnx_t *model, uint32_t index) {
   return index < dt_onnx_n_outputs(model) ? model->output_names[index] : NULL;
 }

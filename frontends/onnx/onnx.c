@@ -3,6 +3,7 @@
 #include "frontends/onnx/onnx.h"
 
 #include "frontends/onnx/check.h"
+#include "runtime/base/file.h"
 #include "runtime/base/options.h"
 #include "runtime/base/status.h"
 #include "runtime/base/system.h"
@@ -116,7 +117,7 @@ static dt_status_t load_path(dt_onnx_t *file, const char *path, dt_onnx_pace_t *
   if (!status)
     status = dt__onnx_load(fd, 0, (uint64_t)st.st_size, file->externals.access, path, pace,
                            &file->bytes);
-  file->bytes.stamp = dt__onnx_stamp(&st);
+  file->bytes.stamp = dt__file_stamp(&st);
   (void)dt__sys_close(fd);
   return status;
 }

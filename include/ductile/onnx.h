@@ -84,6 +84,12 @@ DT_API dt_status_t dt_onnx_report_text(const dt_onnx_t *model, char **out) DT_MU
 // "initializers", "operator", "function" or "external". [any]
 DT_API dt_status_t dt_onnx_report_json(const dt_onnx_t *model, char **out) DT_MUST_USE;
 
+// The files of external data that tensors of the model are in, by their paths from the model's
+// folder, or from `data_folder`. Names are borrowed from the model; NULL if there is no such index.
+// [any]
+DT_API uint32_t dt_onnx_n_external(const dt_onnx_t *model);
+DT_API const char *dt_onnx_external_name(const dt_onnx_t *model, uint32_t index);
+
 // ---- Functions ------------------------------------------------------------------------------------
 
 // The inputs that a caller gives (those without an initializer) and the outputs, in the order in

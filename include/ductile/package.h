@@ -22,9 +22,19 @@ typedef struct dt_package dt_package_t;
 // Valid when zeroed.
 typedef struct dt_package_write_options_t {
   uint32_t struct_size; // sizeof(dt_package_write_options_t); 0: the size of the first version
-  // Levels of CPUs to make code for, such as "v2,v3,v4" (of x86-64, as its ABI defines them). A
-  // process takes the highest that its machine has. NULL: "v3,v4".
+  // Levels of CPUs to make code for, such as "v2,v3,v4": those of x86-64, as its ABI defines them,
+  // and v3+vnni and v4+vnni, with AVX-VNNI and AVX512-VNNI. A process takes the best that its
+  // machine has, the last in v2, v3, v3+vnni, v4, v4+vnni. NULL: "v3,v4".
   const char *levels;
+  // Weights that lie in one of these files, mapped as it is now, are not written: the package says
+  // where they are, by the file's path from the package's folder, and needs the file from then on.
+  // For a model these are its own file and those of its external data, opened with DT_ONNX_MAP.
+  // NULL: all weights are in the package.
+  const char *const *files;
+  uint32_t n_files;
+  // Without what is computed from weights alone for each level, such as packed operands: a smaller
+  // file, but each process that opens it computes that, in memory of its own.
+  bool no_forms;
 } dt_package_write_options_t;
 
 // Writes a package with `n` functions of different names. Each has its variants for the CPU; one
@@ -47,6 +57,9 @@ typedef struct dt_package_options_t {
   // What it returns, if not NULL, is the failure of opening. NULL: nobody looks.
   dt_status_t (*verify)(void *user, const void *data, size_t bytes);
   void *user;
+  // The folder from which the package names files with weights (dt_package_write_options_t.files).
+  // NULL: that of its path; without a path such a package makes no functions.
+  const char *folder;
 } dt_package_options_t;
 
 // Opens a package for functions of `runtime`, which it keeps alive. `options` may be NULL. On

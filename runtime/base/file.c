@@ -48,6 +48,14 @@ dt_status_t dt__file_read(int fd, void *to, uint64_t bytes, uint64_t offset, con
   return NULL;
 }
 
+dt_file_stamp_t dt__file_stamp(const struct stat *found) {
+  return (dt_file_stamp_t){.device = (uint64_t)found->st_dev,
+                           .inode = (uint64_t)found->st_ino,
+                           .bytes = (uint64_t)found->st_size,
+                           .modified = {found->st_mtim.tv_sec, found->st_mtim.tv_nsec},
+                           .changed = {found->st_ctim.tv_sec, found->st_ctim.tv_nsec}};
+}
+
 // ---- Replacing ------------------------------------------------------------------------------------
 
 // A number that no other process or thread has; where the system gives none, one that they hardly

@@ -3,7 +3,7 @@
 #ifndef DT_RUNTIME_BASE_FILE_H
 #define DT_RUNTIME_BASE_FILE_H
 
-#include "ductile/base.h"
+#include "runtime/base/file_tensor.h"
 
 #include <sys/stat.h>
 
@@ -13,6 +13,9 @@ dt_status_t dt__file_open(int folder, const char *path, int *out_fd, struct stat
 // All of `bytes` from `offset` on. DT_E_IO, also where the file ends before; `what` names it.
 dt_status_t dt__file_read(int fd, void *to, uint64_t bytes, uint64_t offset,
                           const char *what) DT_MUST_USE;
+
+// What tells the file from others, and from itself once it was written to.
+dt_file_stamp_t dt__file_stamp(const struct stat *found);
 
 typedef struct dt_file_part_t {
   const void *data;

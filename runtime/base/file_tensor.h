@@ -11,9 +11,18 @@ typedef struct dt_file_stamp_t {
   uint64_t device, inode, bytes;
   int64_t modified[2], changed[2]; // seconds, nanoseconds
 } dt_file_stamp_t;
+// Whether the file was not written to between the two.
+static inline bool dt__file_same(const dt_file_stamp_t *a, const dt_file_stamp_t *b) {
+  return a->device == b->device && a->inode == b->inode && a->bytes == b->bytes &&
+         a->modified[0] == b->modified[0] && a->modified[1] == b->modified[1] &&
+         a->changed[0] == b->changed[0] && a->changed[1] == b->changed[1];
+}
 typedef struct dt_file_place_t {
   const dt_file_stamp_t *stamp; // NULL: none
   uint64_t offset;
+  // Whether the bytes are those that were written, of the tensor's `owner`: asked before kernels
+  // read them, by any thread, again and again. NULL: they are.
+  dt_status_t (*check)(void *owner);
 } dt_file_place_t;
 
 // A contiguous tensor over `bytes` bytes at any address that are only read, and of which `owner`

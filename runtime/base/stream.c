@@ -74,6 +74,21 @@ void dt__stream_double(dt_stream_t *s, double *value) {
   memcpy(value, &bits, sizeof(bits));
 }
 
+void dt__stream_raw(dt_stream_t *s, void *bytes, size_t n) {
+  if (s->to) {
+    dt__text_write(s->to, bytes, n);
+    return;
+  }
+  s->failed = s->failed || n > s->left;
+  if (s->failed) {
+    memset(bytes, 0, n);
+    return;
+  }
+  memcpy(bytes, s->from, n);
+  s->from += n;
+  s->left -= n;
+}
+
 void dt__stream_flag(dt_stream_t *s, bool *value) { *value = dt__stream_below(s, *value, 2) != 0; }
 
 void dt__stream_bytes(dt_stream_t *s, void **data, size_t *n) {

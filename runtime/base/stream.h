@@ -33,6 +33,8 @@ void dt__stream_word(dt_stream_t *s, uint64_t *value);
 void dt__stream_number(dt_stream_t *s, uint32_t *value);
 void dt__stream_signed(dt_stream_t *s, int64_t *value);
 void dt__stream_double(dt_stream_t *s, double *value);
+// `n` bytes as they are: of digests.
+void dt__stream_raw(dt_stream_t *s, void *bytes, size_t n);
 void dt__stream_flag(dt_stream_t *s, bool *value);
 // What is read has a zero behind it, which does not count.
 void dt__stream_bytes(dt_stream_t *s, void **data, size_t *n);

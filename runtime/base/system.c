@@ -130,6 +130,7 @@ int dt__sys_mkdir(const char *path, mode_t mode) {
 
 int dt__sys_touch(int fd) { RETRIED(int, DT_SYSTEM_FILE, futimens(fd, NULL)); }
 
+int dt__sys_dup(int fd) { RETRIED(int, DT_SYSTEM_FILE, fcntl(fd, F_DUPFD_CLOEXEC, 0)); }
 int dt__sys_lock(int fd) { RETRIED(int, DT_SYSTEM_FILE, flock(fd, LOCK_EX | LOCK_NB)); }
 
 // A list is the C library's own (whose header and ours both have a DT_UNKNOWN).

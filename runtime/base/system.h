@@ -15,6 +15,7 @@
 // `folder` is an open one, or AT_FDCWD. Close-on-exec and O_NOCTTY are set.
 int dt__sys_open(int folder, const char *path, int flags, mode_t mode);
 int dt__sys_close(int fd);
+int dt__sys_dup(int fd); // close-on-exec
 ssize_t dt__sys_read(int fd, void *to, size_t bytes);
 ssize_t dt__sys_read_at(int fd, void *to, size_t bytes, off_t offset);
 ssize_t dt__sys_write(int fd, const void *from, size_t bytes);

@@ -19,7 +19,7 @@
 
 #include <string.h>
 
-#define FORMAT 12
+#define FORMAT 13
 
 // ---- Key ------------------------------------------------------------------------------------------
 
@@ -109,12 +109,7 @@ static void describe_once(dt_stream_t *s, dt_once_plan_t *plan) {
   for (uint32_t k = 0; k < plan->n_buffers && !s->failed; k++) {
     dt_once_buffer_t *own = &plan->buffers[k];
     uint32_t flags = own->shared | (uint32_t)own->kept << 1;
-    for (size_t at = 0; at < sizeof(own->digest); at += sizeof(uint64_t)) {
-      uint64_t part;
-      memcpy(&part, own->digest + at, sizeof(part));
-      dt__stream_word(s, &part);
-      memcpy(own->digest + at, &part, sizeof(part));
-    }
+    dt__stream_raw(s, own->digest, sizeof(own->digest));
     dt__stream_number(s, &flags);
     dt__stream_signed(s, &own->bytes);
     dt__stream_signed(s, &own->offset);
@@ -213,12 +208,38 @@ static uint32_t info_words(const dt_artifact_place_t *place) {
   return place->codegen ? place->codegen->info_words : 1;
 }
 
-static void describe(dt_stream_t *s, uint32_t info_words, dt_artifact_t *a, dt_compiled_t *c,
-                     uint32_t *n_segments, uint32_t *n_outputs) {
+static void describe_image(dt_stream_t *s, dt_image_t *image) {
+  dt__stream_number(s, &image->code_bytes);
+  dt__stream_number(s, &image->data_bytes);
+  image->slots = dt__stream_list(s, &image->n_slots, image->slots, sizeof(*image->slots));
+  for (uint32_t k = 0; k < image->n_slots && !s->failed; k++) {
+    dt__stream_number(s, &image->slots[k].at);
+    dt__stream_number(s, &image->slots[k].outside);
+    dt__stream_signed(s, &image->slots[k].plus);
+  }
+  image->functions =
+      dt__stream_list(s, &image->n_functions, image->functions, sizeof(*image->functions));
+  for (uint32_t k = 0; k < image->n_functions && !s->failed; k++) {
+    dt__stream_text(s, &image->functions[k].name);
+    dt__stream_number(s, &image->functions[k].at);
+  }
+}
+
+static void describe_code(dt_stream_t *s, dt_artifact_t *a) {
+  dt__stream_flag(s, &a->linked);
+  if (a->linked) {
+    describe_image(s, &a->image);
+    return;
+  }
   dt__stream_bytes(s, &a->host.data, &a->host.bytes);
   a->objects = dt__stream_list(s, &a->n_objects, a->objects, sizeof(*a->objects));
   for (uint32_t k = 0; k < a->n_objects && !s->failed; k++)
     dt__stream_bytes(s, &a->objects[k].data, &a->objects[k].bytes);
+}
+
+static void describe(dt_stream_t *s, uint32_t info_words, dt_artifact_t *a, dt_compiled_t *c,
+                     uint32_t *n_segments, uint32_t *n_outputs) {
+  describe_code(s, a);
   describe_kernels(s, a, info_words);
   describe_calls(s, a);
   dt__stream_number(s, n_segments);
@@ -256,6 +277,7 @@ void dt__artifact_fini(dt_artifact_t *artifact) {
   for (uint32_t k = 0; k < artifact->n_objects; k++)
     dt__free(artifact->objects[k].data);
   dt__free(artifact->objects);
+  dt__image_fini(&artifact->image);
   dt__free(artifact->infos);
   for (uint32_t k = 0; k < artifact->n_calls; k++)
     free_call(&artifact->calls[k]);
@@ -328,6 +350,31 @@ void dt__artifact_keep(const dt_artifact_place_t *place, const dt_text_t *key,
   dt__text_fini(&entry);
 }
 
+// ---- Linking --------------------------------------------------------------------------------------
+
+// Those of kernels, and behind them the host program's; the list is the caller's.
+static dt_object_t *all_objects(const dt_artifact_t *a) {
+  dt_object_t *objects = dt__calloc((size_t)a->n_objects + 1, sizeof(*objects));
+  if (!objects)
+    return NULL;
+  if (a->n_objects)
+    memcpy(objects, a->objects, a->n_objects * sizeof(*objects));
+  objects[a->n_objects] = a->host;
+  return objects;
+}
+
+dt_status_t dt__artifact_link(dt_artifact_t *artifact) {
+  dt_object_t *objects = all_objects(artifact);
+  if (!objects)
+    return DT_NO_MEMORY();
+  dt_status_t status = dt__image_link(objects, artifact->n_objects + 1, &artifact->image);
+  dt__free(objects);
+  artifact->linked = !status;
+  for (uint32_t k = 0; k < artifact->n_kernels; k++)
+    artifact->infos[k] = 0; // all are in one unit
+  return status;
+}
+
 // ---- Loading --------------------------------------------------------------------------------------
 
 // All units of a CPU's, the host program's behind those of kernels.
@@ -336,21 +383,39 @@ static dt_status_t load_cpu(const dt_artifact_t *a, dt_compiled_t *out) {
   for (uint32_t k = 0; k < a->n_kernels; k++)
     if (a->infos[k] >= n)
       return DT_FAIL(DT_E_FORMAT, "kernel %u is in unit %u of %u", k, a->infos[k], n);
-  dt_object_t *objects = dt__calloc(n, sizeof(*objects));
+  dt_object_t *objects = all_objects(a);
   if (!objects)
     return DT_NO_MEMORY();
-  memcpy(objects, a->objects, a->n_objects * sizeof(*objects));
-  objects[a->n_objects] = a->host;
   dt_status_t status = dt__load_objects(objects, n, out);
   dt__free(objects);
   return status ? status : dt__load_kernels(a->infos, a->n_kernels, out);
 }
 
+// The same of an image, which is one unit.
+static dt_status_t load_linked(const dt_artifact_t *a, const dt_code_bytes_t *code,
+                               dt_compiled_t *out) {
+  dt_image_t image = a->image;
+  const dt_native_file_t file = {code ? code->fd : -1, code ? code->offset : 0};
+  if (!code || !dt__image_fits(&image) || dt__image_bytes(&image) != code->bytes)
+    return DT_FAIL(DT_E_FORMAT, "its code is not where it says");
+  for (uint32_t k = 0; k < a->n_kernels; k++)
+    if (a->infos[k])
+      return DT_FAIL(DT_E_FORMAT, "kernel %u is in unit %u of 1", k, a->infos[k]);
+  image.bytes = (void *)(uintptr_t)code->data; // only read
+  DT_TRY(dt__load_image(&image, code->fd >= 0 ? &file : NULL, out));
+  return dt__load_kernels(a->infos, a->n_kernels, out);
+}
+
 static dt_status_t load(const dt_artifact_place_t *place, dt_artifact_t *a,
-                        const dt_traced_t *traced, uint32_t n_segments, dt_compiled_t *out) {
+                        const dt_code_bytes_t *code, const dt_traced_t *traced, uint32_t n_segments,
+                        dt_compiled_t *out) {
   const dt_op_list_t *ops = traced->hooks ? traced->hooks->ops : NULL;
   out->codegen = place->codegen;
-  DT_TRY(place->codegen ? dt__load_objects(&a->host, 1, out) : load_cpu(a, out));
+  if (a->linked && place->codegen)
+    return DT_FAIL(DT_E_FORMAT, "code for a device is not linked");
+  DT_TRY(place->codegen ? dt__load_objects(&a->host, 1, out)
+         : a->linked    ? load_linked(a, code, out)
+                        : load_cpu(a, out));
   DT_TRY(dt__load_host(n_segments, out));
   if (place->codegen)
     DT_TRY(place->codegen->reload(place->device, a, out));
@@ -385,7 +450,8 @@ static bool fits(const dt_compiled_t *c, const dt_traced_t *traced, uint32_t n_s
 }
 
 static dt_status_t read_entry(const dt_artifact_place_t *place, const void *data, size_t bytes,
-                              const dt_traced_t *traced, dt_compiled_t *out) {
+                              const dt_code_bytes_t *code, const dt_traced_t *traced,
+                              dt_compiled_t *out) {
   dt_artifact_t artifact = {0};
   uint32_t n_segments = 0, n_outputs = 0;
   dt_stream_t s = {.from = data, .left = bytes};
@@ -396,18 +462,19 @@ static dt_status_t read_entry(const dt_artifact_place_t *place, const void *data
   else if (!fits(out, traced, n_segments, n_outputs))
     status = DT_FAIL(DT_E_FORMAT, "it is the entry of another program");
   if (!status)
-    status = load(place, &artifact, traced, n_segments, out);
+    status = load(place, &artifact, code, traced, n_segments, out);
   dt__artifact_fini(&artifact);
   return status;
 }
 
 dt_status_t dt__artifact_read(const dt_artifact_place_t *place, const void *data, size_t bytes,
-                              const dt_traced_t *traced, dt_compiled_t **out) {
+                              const dt_code_bytes_t *code, const dt_traced_t *traced,
+                              dt_compiled_t **out) {
   dt_compiled_t *compiled = dt__calloc(1, sizeof(*compiled));
   *out = NULL;
   if (!compiled)
     return DT_NO_MEMORY();
-  dt_status_t status = read_entry(place, data, bytes, traced, compiled);
+  dt_status_t status = read_entry(place, data, bytes, code, traced, compiled);
   if (status) {
     dt__compiled_unload(compiled);
     dt__compiled_destroy(compiled);
@@ -427,7 +494,7 @@ dt_status_t dt__artifact_find(const dt_artifact_place_t *place, const dt_text_t 
   dt_stream_t s = {.from = entry, .left = size};
   dt_status_t status = read_maker(&s, place);
   if (!status)
-    status = dt__artifact_read(place, s.from, s.left, traced, out);
+    status = dt__artifact_read(place, s.from, s.left, NULL, traced, out);
   dt__free(entry);
   if (!status)
     return NULL;

@@ -14,6 +14,10 @@ typedef struct dt_artifact_t {
   dt_object_t host;     // data owned
   dt_object_t *objects; // and their data owned; one a unit of kernels
   uint32_t n_objects;
+  // Instead of objects: all code linked. An entry then says what is in the image; its bytes are kept
+  // apart. Owned.
+  bool linked;
+  dt_image_t image;
   // Of a device: how each kernel is launched, codegen->info_words numbers a kernel, as they mean
   // it. Of the CPU: the unit that each kernel is in. Owned.
   uint32_t *infos;
@@ -34,6 +38,8 @@ typedef struct dt_artifact_place_t {
 } dt_artifact_place_t;
 
 void dt__artifact_fini(dt_artifact_t *artifact);
+// Links the objects of the CPU's code.
+dt_status_t dt__artifact_link(dt_artifact_t *artifact) DT_MUST_USE;
 
 // The key of a compile: this build of the library, the device and its driver, both targets, the
 // graph with the places that asked for its checks, passes and identities of ops, and all that is
@@ -46,8 +52,10 @@ void dt__artifact_key(const dt_traced_t *traced, const dt_target_t *target,
 dt_status_t dt__artifact_write(const dt_artifact_place_t *place, const dt_artifact_t *artifact,
                                const dt_compiled_t *compiled, uint32_t n_outputs,
                                dt_text_t *out) DT_MUST_USE;
+// `code` has the bytes of its image; NULL: it has objects.
 dt_status_t dt__artifact_read(const dt_artifact_place_t *place, const void *data, size_t bytes,
-                              const dt_traced_t *traced, dt_compiled_t **out) DT_MUST_USE;
+                              const dt_code_bytes_t *code, const dt_traced_t *traced,
+                              dt_compiled_t **out) DT_MUST_USE;
 // Finds an entry of `traced` in the place's cache, loads it on the calling thread, a compile
 // thread, and makes *out of it. NULL in *out: there is none, or one that cannot be used, where
 // *out_refused is set. A status: memory, or the device is lost.

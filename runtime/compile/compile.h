@@ -152,13 +152,30 @@ typedef struct dt_compile_request_t {
 // code that its watch was stopped with.
 dt_status_t dt__compile(dt_compiler_t *compiler, const dt_compile_request_t *request,
                         dt_compiled_t **out) DT_MUST_USE;
-// The same for a CPU of that name, as an entry (artifact.h): nothing in it depends on this machine
-// or on how many threads compile. `request` is for the CPU.
+// The same for a CPU of that name, as an entry (artifact.h) and the bytes of its linked code:
+// nothing in them depends on this machine or on how many threads compile. `request` is for the CPU.
+// `compiled` is what was compiled, whose code may be none that runs here. All is the caller's, also
+// on failure (dt__entry_fini).
+typedef struct dt_entry_t {
+  dt_text_t text;
+  void *code;
+  size_t code_bytes;
+  dt_compiled_t *compiled;
+} dt_entry_t;
 dt_status_t dt__compile_entry(dt_compiler_t *compiler, const dt_compile_request_t *request,
-                              const char *cpu, dt_text_t *out) DT_MUST_USE;
-// Such an entry of what `traced` is, loaded. DT_E_FORMAT.
+                              const char *cpu, dt_entry_t *out) DT_MUST_USE;
+void dt__entry_fini(dt_entry_t *entry);
+// Such an entry of what `traced` is, loaded with its code, which is mapped where that is in an open
+// file. DT_E_FORMAT.
+typedef struct dt_code_bytes_t {
+  const void *data;
+  size_t bytes;
+  int fd; // -1: it is copied
+  uint64_t offset;
+} dt_code_bytes_t;
 dt_status_t dt__compiled_read(dt_compiler_t *compiler, const dt_traced_t *traced, const void *data,
-                              size_t bytes, dt_compiled_t **out) DT_MUST_USE;
+                              size_t bytes, const dt_code_bytes_t *code,
+                              dt_compiled_t **out) DT_MUST_USE;
 // Unloads what is in a device's memory, if there is any: its launches have ended.
 void dt__compiled_unload(dt_compiled_t *compiled);
 // NULL allowed; no code of it may be running, and none is in a device's memory any more.

@@ -486,26 +486,38 @@ static dt_status_t run_level(void *opaque) {
   return NULL;
 }
 
-static dt_status_t make_entry(compile_t *compile, const char *cpu, dt_text_t *out) {
+static dt_status_t make_entry(compile_t *compile, const char *cpu, dt_entry_t *out) {
   level_t level = {compile, cpu};
   dt_job_t job = {.run = run_level, .arg = &level};
   dt_artifact_t artifact = {0};
   DT_TRY(dt__jobs_run(compile->compiler->jobs, &job, 1, 0));
-  dt_compiled_t *compiled = dt__calloc(1, sizeof(*compiled));
-  if (!compiled)
+  out->compiled = dt__calloc(1, sizeof(*out->compiled));
+  if (!out->compiled)
     return DT_NO_MEMORY();
-  dt_status_t status = compile_all(compile, &artifact, compiled);
+  dt_status_t status = compile_all(compile, &artifact, out->compiled);
   const dt_artifact_place_t place = {.codegen = NULL};
   if (!status)
-    status =
-        dt__artifact_write(&place, &artifact, compiled, compile->traced->graph->outputs.len, out);
+    status = dt__artifact_link(&artifact);
+  if (!status)
+    status = dt__artifact_write(&place, &artifact, out->compiled,
+                                compile->traced->graph->outputs.len, &out->text);
+  out->code_bytes = dt__image_bytes(&artifact.image);
+  out->code = artifact.image.bytes;
+  artifact.image.bytes = NULL;
   dt__artifact_fini(&artifact);
-  dt__compiled_destroy(compiled);
   return status;
 }
 
+void dt__entry_fini(dt_entry_t *entry) {
+  dt__compiled_destroy(entry->compiled);
+  dt__free(entry->code);
+  dt__text_fini(&entry->text);
+}
+
 dt_status_t dt__compile_entry(dt_compiler_t *compiler, const dt_compile_request_t *request,
-                              const char *cpu, dt_text_t *out) {
+                              const char *cpu, dt_entry_t *out) {
+  *out = (dt_entry_t){0};
+  dt__text_init(&out->text);
   compile_t compile = {.compiler = compiler,
                        .traced = request->traced,
                        .name = request->name,
@@ -520,7 +532,7 @@ dt_status_t dt__compile_entry(dt_compiler_t *compiler, const dt_compile_request_
   dt_status_t status = dt__watch_explain(request->watch, make_entry(&compile, cpu, out));
   if (!status)
     DT_LOG(DT_LOG_COMPILE, 1, "%s.%u for %s: %zu bytes, %.1f ms", request->name, request->variant,
-           cpu, out->len, (double)(dt__now_ns() - begin) * 1e-6);
+           cpu, out->code_bytes, (double)(dt__now_ns() - begin) * 1e-6);
   dt__symenv_destroy(compile.env);
   dt__arena_fini(&compile.arena);
   return status;
@@ -531,18 +543,20 @@ typedef struct entry_t {
   const dt_traced_t *traced;
   const void *data;
   size_t bytes;
+  const dt_code_bytes_t *code;
   dt_compiled_t *compiled;
 } entry_t;
 
 static dt_status_t run_entry(void *opaque) {
   entry_t *entry = opaque;
   const dt_artifact_place_t place = {.codegen = NULL};
-  return dt__artifact_read(&place, entry->data, entry->bytes, entry->traced, &entry->compiled);
+  return dt__artifact_read(&place, entry->data, entry->bytes, entry->code, entry->traced,
+                           &entry->compiled);
 }
 
 dt_status_t dt__compiled_read(dt_compiler_t *compiler, const dt_traced_t *traced, const void *data,
-                              size_t bytes, dt_compiled_t **out) {
-  entry_t entry = {.traced = traced, .data = data, .bytes = bytes};
+                              size_t bytes, const dt_code_bytes_t *code, dt_compiled_t **out) {
+  entry_t entry = {.traced = traced, .data = data, .bytes = bytes, .code = code};
   dt_job_t job = {.run = run_entry, .arg = &entry};
   dt_status_t status = dt__jobs_run(compiler->jobs, &job, 1, 0);
   *out = entry.compiled;

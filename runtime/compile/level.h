@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// Levels of CPUs that code may be made for beside the host's own: sets of features, each with all
-// of those below it.
+// Levels of CPUs that code may be made for beside the host's own: sets of features.
 #ifndef DT_RUNTIME_COMPILE_LEVEL_H
 #define DT_RUNTIME_COMPILE_LEVEL_H
 
-#include "ductile/base.h"
+#include "fuse/target.h"
 
-#define DT_LEVELS 3
+#define DT_LEVELS 5
 typedef struct dt_level_t {
   const char *name; // "v3"
-  const char *cpu;  // "x86-64-v3"
+  const char *cpu;  // "x86-64-v3" (backend_llvm/host/cpu.h)
 } dt_level_t;
-extern const dt_level_t dt__levels[DT_LEVELS]; // ascending
+// Of those that a machine runs, the last is the best.
+extern const dt_level_t dt__levels[DT_LEVELS];
+#define DT_LEVEL_NAMES "v2, v3, v3+vnni, v4, v4+vnni"
 
 // The level called `name` of `len` characters, by either name; DT_LEVELS: none is.
 uint32_t dt__level_find(const char *name, size_t len);
-// Levels that this machine runs: its processor and its system have all features of the first so
-// many. At most that of `cpu`, where it names a level.
-uint32_t dt__levels_here(const char *cpu);
+// Whether this machine has all of the level's features.
+bool dt__level_runs(uint32_t level);
+// The levels, as bits, all of whose features are the target's, which this machine has.
+uint32_t dt__levels_within(const dt_target_t *target);
 
 #endif // DT_RUNTIME_COMPILE_LEVEL_H

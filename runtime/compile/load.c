@@ -18,6 +18,17 @@ dt_status_t dt__load_objects(const dt_object_t *objects, uint32_t n, dt_compiled
   return NULL;
 }
 
+dt_status_t dt__load_image(const dt_image_t *image, const dt_native_file_t *file,
+                           dt_compiled_t *out) {
+  out->units = dt__calloc(1, sizeof(*out->units));
+  if (!out->units)
+    return DT_NO_MEMORY();
+  DT_TRY(dt__native_load_image(image, file, &out->units[0]));
+  out->n_units = 1;
+  out->code_bytes += dt__native_bytes(out->units[0]);
+  return NULL;
+}
+
 // Data and function pointers are of one size wherever the loader runs; ISO C has no cast for it.
 typedef union code_address_t {
   void *data;

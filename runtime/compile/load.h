@@ -6,14 +6,12 @@
 
 #include "runtime/compile/compile.h"
 
-typedef struct dt_object_t {
-  void *data;
-  size_t bytes;
-} dt_object_t;
-
 // Native objects; that of the host program is the last. Copied.
 dt_status_t dt__load_objects(const dt_object_t *objects, uint32_t n,
                              dt_compiled_t *out) DT_MUST_USE;
+// One image, in which are all of them; mapped where `file` is not NULL (native.h).
+dt_status_t dt__load_image(const dt_image_t *image, const dt_native_file_t *file,
+                           dt_compiled_t *out) DT_MUST_USE;
 // Entries dt_k0 … dt_k<n-1> of the native objects.
 dt_status_t dt__load_kernels(const uint32_t *unit_of_code, uint32_t n,
                              dt_compiled_t *out) DT_MUST_USE;

@@ -184,6 +184,17 @@ static dt_status_t add_parameter(describe_t *d, uint32_t buffer, uint32_t kernel
   return NULL;
 }
 
+// Numbers that one code serves several kernels by are this kernel's. Others are of calls.
+static void add_symbols(describe_t *d, uint32_t buffer, const dt_kernel_params_t *params) {
+  for (uint32_t i = 0; i < params->n_symbols; i++) {
+    dt_symbol_info_t info = dt__symbol_info(d->program->env, params->symbols[i]);
+    if (info.kind == DT_SYMBOL_PARAMETER)
+      add_number(&d->sums[buffer], (uint64_t)info.hint);
+    else
+      d->out->buffers[buffer].shared = false;
+  }
+}
+
 // What kernel k, which writes the buffer, says of it.
 static dt_status_t add_kernel(describe_t *d, uint32_t buffer, uint32_t k,
                               const numbers_t *numbers) {
@@ -192,7 +203,8 @@ static dt_status_t add_kernel(describe_t *d, uint32_t buffer, uint32_t k,
   dt_sha256_t *sum = &d->sums[buffer];
   dt__sha256_add(sum, dt__text_str(&d->texts[k]), d->texts[k].len + 1);
   add_number(sum, params->n_buffers);
-  own->shared = own->shared && params->n_symbols == 0 && params->n_readbacks == 0;
+  add_symbols(d, buffer, params);
+  own->shared = own->shared && params->n_readbacks == 0;
   for (uint32_t i = 0; i < params->n_buffers; i++)
     DT_TRY(add_parameter(d, buffer, k, params->buffers[i], numbers, sum));
   if (d->last[buffer] == k + 1)

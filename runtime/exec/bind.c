@@ -118,6 +118,16 @@ static dt_status_t compute_once(const dt_variant_t *variant, dt_bindings_t *bind
   return home->kind->once(variant, bindings);
 }
 
+// Those that calls read, or all. What is computed once looks at those that it reads (once.c).
+static dt_status_t check_bytes(const dt_variant_t *variant, const dt_bindings_t *bindings) {
+  const dt_once_plan_t *plan = variant->compiled ? &variant->compiled->once_plan : NULL;
+  bool all = !plan || plan->n_constants != bindings->n || variant->home->kind->upload;
+  for (uint32_t i = 0; i < bindings->n; i++)
+    if (all || plan->uses[i])
+      DT_TRY(dt__tensor_check_bytes(bindings->tensors[i]));
+  return NULL;
+}
+
 // Kernels of users may rely on an alignment that files do not keep.
 static dt_status_t align(const dt_variant_t *variant, dt_bindings_t *bindings) {
   const dt_once_plan_t *plan = &variant->compiled->once_plan;
@@ -162,6 +172,8 @@ dt_status_t dt__bindings_create(const dt_function_t *function, const dt_variant_
     bindings->addresses[i] = bindings->tensors[i]->data;
     extend(&bindings->reach, dt__tensor_reach(bindings->tensors[i]));
   }
+  if (!status)
+    status = check_bytes(variant, bindings);
   if (!status && variant->home->kind->upload)
     status = upload(variant, peers, bindings);
   else if (!status && variant->compiled)

@@ -17,7 +17,10 @@ struct dt_form_t {
   dt_form_t *next; // of its head
   unsigned char digest[DT_SHA256_BYTES];
   size_t bytes;
-  void *data;
+  void *data; // of pages.h, but where somebody gets it back:
+  void (*give)(void *owner);
+  void *owner;
+  bool mapped; // it is a file's
   uint32_t n_tensors;
   dt_form_use_t *uses;
   uint32_t n_in_use;
@@ -29,11 +32,6 @@ struct dt_form_t {
 
 #define SOME ((size_t)4096) // compared before more is read
 
-static bool same_stamp(const dt_file_stamp_t *a, const dt_file_stamp_t *b) {
-  return a->bytes == b->bytes && memcmp(a->modified, b->modified, sizeof(a->modified)) == 0 &&
-         memcmp(a->changed, b->changed, sizeof(a->changed)) == 0;
-}
-
 typedef enum sameness_t { DIFFERENT, SAME, MAY_BE } sameness_t;
 
 // By what is known without reading more than a little.
@@ -44,10 +42,9 @@ static sameness_t compare_tensors(const dt_tensor_t *a, const dt_tensor_t *b) {
   if (a->data == b->data)
     return SAME;
   // A file that was changed in place shows its new bytes in older mappings, too.
-  const dt_file_place_t *x = a->storage ? a->storage->file : NULL;
-  const dt_file_place_t *y = b->storage ? b->storage->file : NULL;
+  const dt_file_place_t *x = dt__tensor_place(a), *y = dt__tensor_place(b);
   if (x && y && x->stamp->device == y->stamp->device && x->stamp->inode == y->stamp->inode) {
-    if (!same_stamp(x->stamp, y->stamp))
+    if (!dt__file_same(x->stamp, y->stamp))
       return DIFFERENT;
     if (x->offset == y->offset)
       return SAME;
@@ -134,16 +131,29 @@ bool dt__form_find(dt_forms_t *forms, const dt_once_buffer_t *buffer, dt_form_us
   return form != NULL;
 }
 
-dt_status_t dt__form_add(dt_forms_t *forms, const dt_once_buffer_t *buffer, dt_form_use_t *use,
-                         void **data) {
+static void form_free(dt_form_t *form) {
+  if (form && form->give)
+    form->give(form->owner);
+  else if (form)
+    dt__pages_give(form->data, form->bytes);
+  dt__free(form);
+}
+
+static dt_form_t *form_new(const dt_once_buffer_t *buffer, const void *data) {
   dt_form_t *made = dt__alloc(sizeof(*made));
   if (!made)
-    return DT_NO_MEMORY();
+    return NULL;
   *made = (dt_form_t){.bytes = (size_t)buffer->bytes,
-                      .data = *data,
+                      .data = (void *)(uintptr_t)data,
                       .n_tensors = buffer->n_constants,
                       .closed = !buffer->shared};
   memcpy(made->digest, buffer->digest, sizeof(made->digest));
+  return made;
+}
+
+// Of `made`, or of an equal one that is there; then `made` goes.
+static void add(dt_forms_t *forms, const dt_once_buffer_t *buffer, dt_form_use_t *use,
+                dt_form_t *made, void **out_data) {
   dt__mutex_lock(&forms->mutex);
   dt_form_t *form = find(forms, buffer, use, &made->hash);
   if (!form) {
@@ -154,11 +164,30 @@ dt_status_t dt__form_add(dt_forms_t *forms, const dt_once_buffer_t *buffer, dt_f
     made = NULL;
   }
   attach(form, use);
-  *data = form->data;
+  *out_data = form->data;
   dt__mutex_unlock(&forms->mutex);
-  if (made)
-    dt__pages_give(made->data, made->bytes);
-  dt__free(made);
+  form_free(made);
+}
+
+dt_status_t dt__form_add(dt_forms_t *forms, const dt_once_buffer_t *buffer, dt_form_use_t *use,
+                         void **data) {
+  dt_form_t *made = form_new(buffer, *data);
+  if (!made)
+    return DT_NO_MEMORY();
+  add(forms, buffer, use, made, data);
+  return NULL;
+}
+
+dt_status_t dt__form_offer(dt_forms_t *forms, const dt_once_buffer_t *buffer, dt_form_use_t *use,
+                           const dt_form_bytes_t *bytes) {
+  void *data = NULL;
+  dt_form_t *made = form_new(buffer, bytes->data);
+  if (!made)
+    return DT_NO_MEMORY();
+  made->mapped = bytes->mapped;
+  made->give = bytes->give;
+  made->owner = bytes->owner;
+  add(forms, buffer, use, made, &data);
   return NULL;
 }
 
@@ -179,8 +208,13 @@ static void set_use(dt_forms_t *forms, dt_form_use_t *use, bool in_use, uint64_t
   if (!form || use->in_use == in_use)
     return;
   use->in_use = in_use;
-  *own += function_has(use) ? 0 : form->bytes;
   uint32_t others = in_use ? form->n_in_use++ : --form->n_in_use;
+  if (form->mapped) {
+    uint64_t bytes = others ? 0 : form->bytes;
+    forms->mapped_bytes = in_use ? forms->mapped_bytes + bytes : forms->mapped_bytes - bytes;
+    return;
+  }
+  *own += function_has(use) ? 0 : form->bytes;
   uint64_t *count = others ? &forms->shared_bytes : &forms->bytes;
   *count = in_use ? *count + form->bytes : *count - form->bytes;
   *all += others ? 0 : form->bytes;
@@ -229,10 +263,8 @@ void dt__form_leave(dt_forms_t *forms, dt_form_use_t *use) {
   if (last)
     unlink_form(forms, form);
   dt__mutex_unlock(&forms->mutex);
-  if (!last)
-    return;
-  dt__pages_give(form->data, form->bytes);
-  dt__free(form);
+  if (last)
+    form_free(form);
 }
 
 static bool has_tensor(const dt_form_t *form, const dt_tensor_t *tensor) {
@@ -253,19 +285,16 @@ void dt__forms_close(dt_forms_t *forms, const dt_tensor_t *tensor) {
 
 // ---- All ------------------------------------------------------------------------------------------
 
-void dt__forms_count(dt_forms_t *forms, uint64_t *out_bytes, uint64_t *out_shared) {
+dt_forms_count_t dt__forms_count(dt_forms_t *forms) {
   dt__mutex_lock(&forms->mutex);
-  *out_bytes = forms->bytes;
-  *out_shared = forms->shared_bytes;
+  const dt_forms_count_t count = {forms->bytes, forms->shared_bytes, forms->mapped_bytes};
   dt__mutex_unlock(&forms->mutex);
+  return count;
 }
 
 static uint64_t held(const dt_holder_t *holder, dt_memory_t memory) {
   dt_forms_t *forms = (dt_forms_t *)((uintptr_t)holder - offsetof(dt_forms_t, holder));
-  uint64_t bytes = 0, shared = 0;
-  if (memory == DT_MEMORY_HOST)
-    dt__forms_count(forms, &bytes, &shared);
-  return bytes;
+  return memory == DT_MEMORY_HOST ? dt__forms_count(forms).bytes : 0;
 }
 
 static uint64_t never(dt_holder_t *holder, dt_memory_t memory) {

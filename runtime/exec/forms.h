@@ -32,6 +32,7 @@ typedef struct dt_forms_t {
   dt_form_t *heads[DT_FORM_HEADS]; // by digest
   uint64_t seed;
   uint64_t bytes, shared_bytes; // of forms in use; what more they would be if none was shared
+  uint64_t mapped_bytes;        // of forms in use that lie in files
   dt_holder_t holder;           // of them: forms go with the variants that have them
 } dt_forms_t;
 
@@ -46,6 +47,18 @@ bool dt__form_find(dt_forms_t *forms, const dt_once_buffer_t *buffer, dt_form_us
 // by now, it is that, and *data are its bytes. DT_E_NO_MEMORY.
 dt_status_t dt__form_add(dt_forms_t *forms, const dt_once_buffer_t *buffer, dt_form_use_t *use,
                          void **data) DT_MUST_USE;
+// Bytes that are a form and were made elsewhere: of `buffer`, over use->tensors. They are found as
+// long as somebody has the use, which is not in use, and stay until the last that found them leaves:
+// then `give` gets their owner. `mapped`: they are a file's, and nothing that the runtime holds. On
+// failure nothing was taken. DT_E_NO_MEMORY.
+typedef struct dt_form_bytes_t {
+  const void *data;
+  bool mapped;
+  void (*give)(void *owner);
+  void *owner;
+} dt_form_bytes_t;
+dt_status_t dt__form_offer(dt_forms_t *forms, const dt_once_buffer_t *buffer, dt_form_use_t *use,
+                           const dt_form_bytes_t *bytes) DT_MUST_USE;
 void dt__form_leave(dt_forms_t *forms, dt_form_use_t *use); // also one without a form
 // The contents of a tensor may be others from now on: forms of it are found no more.
 void dt__forms_close(dt_forms_t *forms, const dt_tensor_t *tensor);
@@ -56,6 +69,9 @@ uint64_t dt__forms_come(dt_forms_t *forms, dt_form_use_t *uses, uint32_t n, uint
 uint64_t dt__forms_go(dt_forms_t *forms, dt_form_use_t *uses, uint32_t n, uint64_t *out_own);
 
 // Bytes of forms in use, and how many more they were if each binding had its own.
-void dt__forms_count(dt_forms_t *forms, uint64_t *out_bytes, uint64_t *out_shared);
+typedef struct dt_forms_count_t {
+  uint64_t bytes, shared, mapped;
+} dt_forms_count_t;
+dt_forms_count_t dt__forms_count(dt_forms_t *forms);
 
 #endif // DT_RUNTIME_EXEC_FORMS_H

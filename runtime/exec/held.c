@@ -31,7 +31,7 @@ static bool add_variant(constants_t *all, const dt_variant_t *variant) {
     const dt_tensor_t *tensor = bindings->tensors[i];
     constant_t own = {.data = tensor->data,
                       .bytes = dt__tensor_bytes(tensor),
-                      .mapped = tensor->storage && tensor->storage->file};
+                      .mapped = dt__tensor_place(tensor) != NULL};
     if (!DT_VEC_PUSH(&all->arena, &all->items, own))
       return false;
   }
@@ -90,7 +90,10 @@ static dt_status_t count_held(dt_runtime_t *runtime, dt_runtime_stats_t *out) {
   dt__mutex_unlock(&runtime->budget.mutex);
   sum_constants(&constants, out);
   dt__arena_fini(&constants.arena);
-  dt__forms_count(&runtime->forms, &out->packed_bytes, &out->shared_bytes);
+  const dt_forms_count_t forms = dt__forms_count(&runtime->forms);
+  out->packed_bytes = forms.bytes;
+  out->shared_bytes = forms.shared;
+  out->mapped_bytes += forms.mapped;
   out->warm_bytes = dt__pager_bytes(runtime->pager);
   return good ? NULL : DT_NO_MEMORY();
 }

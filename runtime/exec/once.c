@@ -135,6 +135,13 @@ static void find_ends(once_run_t *run) {
   }
 }
 
+static dt_status_t check_constants(const once_run_t *run) {
+  for (uint32_t c = 0; c < run->plan->n_constants; c++)
+    if (run->behind[c])
+      DT_TRY(dt__tensor_check_bytes(run->bindings->tensors[c]));
+  return NULL;
+}
+
 static dt_status_t take_memory(once_run_t *run) {
   const dt_once_plan_t *plan = run->plan;
   for (uint32_t b = 0; b < plan->n_buffers; b++) {
@@ -242,6 +249,7 @@ static dt_status_t compute(once_run_t *run) {
     any = any || run->wanted[k];
   if (!any)
     return NULL;
+  DT_TRY(check_constants(run));
   dt_status_t status = take_memory(run);
   if (!status)
     status = run_kernels(run);

@@ -11,10 +11,11 @@
 #define DT_RUNTIME_PACKAGE_FORMAT_H
 
 #include "ductile/function.h"
+#include "runtime/base/sha256.h"
 #include "runtime/base/stream.h"
 #include "runtime/compile/level.h"
 
-#define DT_PACKAGE_ABI 1u
+#define DT_PACKAGE_ABI 2u
 
 // ---- File -----------------------------------------------------------------------------------------
 #define DT_PACK_MAGIC "ductile\x1a" // 8 bytes
@@ -52,13 +53,40 @@ uint32_t dt__pack_add(dt_pack_out_t *out, const void *data, size_t bytes);
 dt_status_t dt__pack_write(dt_pack_out_t *out, const char *path) DT_MUST_USE;
 
 // ---- Index ----------------------------------------------------------------------------------------
+// A file beside the package that has data of constants.
+typedef struct dt_pack_file_t {
+  const char *path; // from the package's folder
+  uint64_t bytes;
+} dt_pack_file_t;
+
 typedef struct dt_pack_constant_t {
   const char *name;
   dt_dtype_t dtype;
   uint32_t rank;
   int64_t sizes[DT_MAX_RANK];
-  uint32_t part;
+  uint32_t part; // 0: its data are in another file:
+  uint32_t file; // its place in the index
+  uint64_t offset, sum;
 } dt_pack_constant_t;
+// Whether they have the same data, at the same place.
+static inline bool dt__pack_same(const dt_pack_constant_t *a, const dt_pack_constant_t *b) {
+  return a->part == b->part && (a->part || (a->file == b->file && a->offset == b->offset));
+}
+
+// What code of some level computes from constants alone (runtime/exec/forms.h).
+typedef struct dt_pack_form_t {
+  unsigned char digest[DT_SHA256_BYTES]; // of its recipe
+  uint32_t part;
+  uint32_t n_constants;
+  uint32_t *constants; // that it is computed from, in the recipe's order
+} dt_pack_form_t;
+
+// Forms of a variant at a level, by buffer of its plan (runtime/compile/once.h): 1 + the place of
+// the form in the index, or 0: it is computed when the variant is made.
+typedef struct dt_pack_forms_t {
+  uint32_t n;
+  uint32_t *forms;
+} dt_pack_forms_t;
 
 typedef struct dt_pack_variant_t {
   bool generic, strict_fp;
@@ -67,6 +95,8 @@ typedef struct dt_pack_variant_t {
   uint32_t *constants; // by the graph's: places in the index
   // By level that has code: the part with its entry; 0: none.
   uint32_t entries[DT_LEVELS];
+  uint32_t codes[DT_LEVELS]; // and the part with its linked code
+  dt_pack_forms_t forms[DT_LEVELS];
 } dt_pack_variant_t;
 
 typedef struct dt_pack_function_t {
@@ -83,8 +113,10 @@ typedef struct dt_pack_function_t {
 typedef struct dt_pack_index_t {
   const char *producer; // the version that wrote it
   uint32_t levels;      // bits: those that all variants have code for
-  uint32_t n_constants, n_functions;
+  uint32_t n_files, n_constants, n_forms, n_functions;
+  dt_pack_file_t *files;
   dt_pack_constant_t *constants;
+  dt_pack_form_t *forms;
   dt_pack_function_t *functions;
 } dt_pack_index_t;
 // s->arena and s->names are set where it is read.

@@ -24,11 +24,13 @@ typedef struct program_t {
   const dt_pack_function_t *index;
   dt_hooks_t *hooks; // the function's
   dt_replay_t *replay;
+  dt_pack_offers_t offers;
 } program_t;
 
 static void free_program(void *opaque) {
   program_t *program = opaque;
   dt__replay_destroy(program->replay);
+  dt__pack_offers_end(program->package, &program->offers);
   dt_package_release(program->package);
   dt__free(program);
 }
@@ -37,9 +39,14 @@ static dt_status_t make_replay(program_t *program) {
   dt_traced_t *traced = NULL;
   DT_TRY(dt__pack_traced(program->package, &program->index->variants[0], program->hooks, false,
                          &traced));
-  if (!traced->graph->updates.len)
+  dt_status_t status = NULL;
+  for (uint32_t k = 0; k < traced->constants.len && !status; k++)
+    status = dt__tensor_check_bytes(traced->constants.items[k]); // traces may look at any
+  if (!status && !traced->graph->updates.len)
     return dt__replay_create_traced(traced, &program->replay);
   dt__traced_destroy(traced);
+  if (status)
+    return status;
   return DT_FAIL(DT_E_UNSUPPORTED,
                  "it updates arguments, and how the program does that with others "
                  "cannot be told from it: write a variant for these, too");
@@ -54,39 +61,69 @@ static dt_status_t run_program(dt_trace_t *trace, const dt_value_t *in, dt_value
 }
 
 // ---- Variants -------------------------------------------------------------------------------------
-// The highest level that there is code for and that runs here.
+static void put_levels(uint32_t levels, dt_text_t *out) {
+  for (uint32_t k = 0; k < DT_LEVELS; k++)
+    if (levels >> k & 1)
+      dt__text_printf(out, out->len ? ", %s" : "%s", dt__levels[k].name);
+}
+
+static dt_status_t no_level(uint32_t levels, uint32_t here) {
+  dt_text_t own, machine;
+  dt__text_init(&own);
+  dt__text_init(&machine);
+  put_levels(levels, &own);
+  put_levels(here, &machine);
+  dt_status_t status = DT_FAIL(DT_E_UNSUPPORTED,
+                               "the package has code for %s, and this machine runs %s: write it "
+                               "with a lower level",
+                               dt__text_str(&own), here ? dt__text_str(&machine) : "no level");
+  dt__text_fini(&own);
+  dt__text_fini(&machine);
+  return status;
+}
+
+// The best level that there is code for and that runs here.
 static dt_status_t choose_level(const dt_package_t *package, uint32_t *out) {
-  const char *cpu = dt__compiler_target(package->runtime->compiler)->cpu;
-  uint32_t here = dt__levels_here(cpu), least = 0;
-  for (uint32_t k = here; k > 0; k--) {
-    *out = k - 1;
-    if (package->index.levels >> *out & 1)
+  uint32_t here = dt__levels_within(dt__compiler_target(package->runtime->compiler));
+  for (uint32_t k = DT_LEVELS; k-- > 0;) {
+    *out = k;
+    if (here & package->index.levels & 1u << k)
       return NULL;
   }
-  while (!(package->index.levels >> least & 1))
-    least++;
-  return DT_FAIL(DT_E_UNSUPPORTED,
-                 "the package has code for %s and above, and this machine runs %s: write it with "
-                 "a lower level",
-                 dt__levels[least].cpu, here ? dt__levels[here - 1].cpu : "none of the levels");
+  return no_level(package->index.levels, here);
+}
+
+dt_status_t dt__pack_compiled(dt_package_t *package, const dt_pack_variant_t *variant,
+                              uint32_t level, const dt_traced_t *traced, dt_compiled_t **out) {
+  const dt_pack_part_t *entry = &package->parts[variant->entries[level]];
+  const dt_pack_part_t *code = &package->parts[variant->codes[level]];
+  const dt_code_bytes_t from = {.data = dt__pack_data(package, variant->codes[level]),
+                                .bytes = (size_t)code->bytes,
+                                .fd = code->offset % DT_PACK_DATA_ALIGN ? -1 : package->bytes->fd,
+                                .offset = code->offset};
+  DT_TRY(dt__pack_check(package->bytes->data, entry, "an entry"));
+  DT_TRY(dt__pack_check(package->bytes->data, code, "machine code"));
+  return dt__compiled_read(package->runtime->compiler, traced,
+                           dt__pack_data(package, variant->entries[level]), (size_t)entry->bytes,
+                           &from, out);
 }
 
 static dt_status_t make_variant(dt_package_t *package, dt_function_t *function,
-                                const dt_pack_variant_t *own, uint32_t level, dt_variant_t **out) {
+                                const dt_pack_variant_t *own, uint32_t level,
+                                dt_pack_offers_t *offers, dt_variant_t **out) {
   dt_traced_t *traced = NULL;
   dt_compiled_t *compiled = NULL;
-  const dt_pack_part_t *part = &package->parts[own->entries[level]];
   bool strict = own->strict_fp && !function->strict_fp;
   const dt_variant_request_t request = {.number = function->next_number++,
                                         .generic = own->generic,
                                         .modes = dt__modes_of_place(DT_CPU) |
                                                  (strict ? DT_MODES_STRICT_FP : 0)};
-  DT_TRY(dt__pack_check(package->bytes->data, part, "machine code"));
   DT_TRY(dt__pack_traced(package, own, function->hooks, false, &traced));
-  dt_status_t status = dt__compiled_read(package->runtime->compiler, traced,
-                                         dt__pack_data(package, own->entries[level]),
-                                         (size_t)part->bytes, &compiled);
+  dt_status_t status = dt__pack_compiled(package, own, level, traced, &compiled);
+  if (!status)
+    status = dt__pack_offer(package, own, level, compiled, offers);
   if (status) {
+    dt__compiled_destroy(compiled);
     dt__traced_destroy(traced);
     return status;
   }
@@ -94,12 +131,13 @@ static dt_status_t make_variant(dt_package_t *package, dt_function_t *function,
 }
 
 static dt_status_t add_variants(dt_package_t *package, dt_function_t *function,
-                                const dt_pack_function_t *index) {
+                                program_t *program) {
+  const dt_pack_function_t *index = program->index;
   uint32_t level = 0;
   DT_TRY(choose_level(package, &level));
   for (uint32_t k = 0; k < index->n_variants; k++) {
     dt_variant_t *variant = NULL;
-    DT_TRY(make_variant(package, function, &index->variants[k], level, &variant));
+    DT_TRY(make_variant(package, function, &index->variants[k], level, &program->offers, &variant));
     dt__mutex_lock(&function->mutex);
     dt_status_t status = dt__variant_publish(function, variant);
     dt__mutex_unlock(&function->mutex);
@@ -110,13 +148,15 @@ static dt_status_t add_variants(dt_package_t *package, dt_function_t *function,
   return NULL;
 }
 
-static dt_status_t load_entry(dt_package_t *package, const dt_traced_t *traced, uint32_t entry) {
+static dt_status_t load_entry(dt_package_t *package, const dt_traced_t *traced,
+                              const dt_pack_variant_t *variant, uint32_t level) {
+  dt_pack_offers_t offers = {NULL};
   dt_compiled_t *compiled = NULL;
-  const dt_pack_part_t *part = &package->parts[entry];
-  DT_TRY(dt__compiled_read(package->runtime->compiler, traced, dt__pack_data(package, entry),
-                           (size_t)part->bytes, &compiled));
+  DT_TRY(dt__pack_compiled(package, variant, level, traced, &compiled));
+  dt_status_t status = dt__pack_offer(package, variant, level, compiled, &offers);
+  dt__pack_offers_end(package, &offers);
   dt__compiled_destroy(compiled);
-  return NULL;
+  return status;
 }
 
 static dt_status_t load_variant(dt_package_t *package, const dt_pack_variant_t *variant) {
@@ -125,7 +165,7 @@ static dt_status_t load_variant(dt_package_t *package, const dt_pack_variant_t *
   dt_status_t status = NULL;
   for (uint32_t k = 0; k < DT_LEVELS && !status; k++)
     if (variant->entries[k])
-      status = load_entry(package, traced, variant->entries[k]);
+      status = load_entry(package, traced, variant, k);
   dt__traced_destroy(traced);
   return status;
 }
@@ -184,7 +224,7 @@ static dt_status_t complete(dt_package_t *package, dt_function_t *function, prog
   program->hooks = function->hooks;
   function->takes_elements = true;
   function->pins = 1; // its variants do not go: they would not come back without a compiler
-  DT_TRY(add_variants(package, function, program->index));
+  DT_TRY(add_variants(package, function, program));
   function->frozen = !dt__compiler_has_codegen(package->runtime->compiler);
   return NULL;
 }

@@ -45,16 +45,22 @@ static void store_output(dt_stream_t *s, dt_output_decl_t *output) {
   output->order = n ? order : NULL;
 }
 
+static void store_numbers(dt_stream_t *s, uint32_t *n, uint32_t **numbers) {
+  *numbers = dt__stream_list(s, n, *numbers, sizeof(**numbers));
+  for (uint32_t k = 0; k < *n && !s->failed; k++)
+    dt__stream_number(s, &(*numbers)[k]);
+}
+
 static void store_variant(dt_stream_t *s, dt_pack_variant_t *variant) {
   dt__stream_flag(s, &variant->generic);
   dt__stream_flag(s, &variant->strict_fp);
   dt__stream_number(s, &variant->traced);
-  variant->constants =
-      dt__stream_list(s, &variant->n_constants, variant->constants, sizeof(*variant->constants));
-  for (uint32_t k = 0; k < variant->n_constants && !s->failed; k++)
-    dt__stream_number(s, &variant->constants[k]);
-  for (uint32_t k = 0; k < DT_LEVELS; k++)
+  store_numbers(s, &variant->n_constants, &variant->constants);
+  for (uint32_t k = 0; k < DT_LEVELS; k++) {
     dt__stream_number(s, &variant->entries[k]);
+    dt__stream_number(s, &variant->codes[k]);
+    store_numbers(s, &variant->forms[k].n, &variant->forms[k].forms);
+  }
 }
 
 static void store_function(dt_stream_t *s, dt_pack_function_t *function) {
@@ -83,15 +89,34 @@ static void store_constant(dt_stream_t *s, dt_pack_constant_t *constant) {
   for (uint32_t d = 0; d < constant->rank; d++)
     dt__stream_signed(s, &constant->sizes[d]);
   dt__stream_number(s, &constant->part);
+  if (constant->part)
+    return;
+  dt__stream_number(s, &constant->file);
+  dt__stream_word(s, &constant->offset);
+  dt__stream_word(s, &constant->sum);
+}
+
+static void store_form(dt_stream_t *s, dt_pack_form_t *form) {
+  dt__stream_raw(s, form->digest, sizeof(form->digest));
+  dt__stream_number(s, &form->part);
+  store_numbers(s, &form->n_constants, &form->constants);
 }
 
 void dt__pack_index(dt_stream_t *s, dt_pack_index_t *index) {
   dt__stream_text(s, &index->producer);
   index->levels = dt__stream_below(s, index->levels, 1u << DT_LEVELS);
+  index->files = dt__stream_list(s, &index->n_files, index->files, sizeof(*index->files));
+  for (uint32_t k = 0; k < index->n_files && !s->failed; k++) {
+    dt__stream_text(s, &index->files[k].path);
+    dt__stream_word(s, &index->files[k].bytes);
+  }
   index->constants =
       dt__stream_list(s, &index->n_constants, index->constants, sizeof(*index->constants));
   for (uint32_t k = 0; k < index->n_constants && !s->failed; k++)
     store_constant(s, &index->constants[k]);
+  index->forms = dt__stream_list(s, &index->n_forms, index->forms, sizeof(*index->forms));
+  for (uint32_t k = 0; k < index->n_forms && !s->failed; k++)
+    store_form(s, &index->forms[k]);
   index->functions =
       dt__stream_list(s, &index->n_functions, index->functions, sizeof(*index->functions));
   for (uint32_t k = 0; k < index->n_functions && !s->failed; k++)

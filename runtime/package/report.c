@@ -108,7 +108,8 @@ static void put_variant(const report_t *r, const dt_pack_function_t *function, u
       continue;
     dt__text_printf(r->out, r->json ? "%s\"%s\":%llu" : "%s %s %llu bytes", comma,
                     dt__levels[k].name,
-                    (unsigned long long)r->package->parts[variant->entries[k]].bytes);
+                    (unsigned long long)(r->package->parts[variant->entries[k]].bytes +
+                                         r->package->parts[variant->codes[k]].bytes));
     comma = ",";
   }
   dt__text_put(r->out, r->json ? "},\"guards\":[" : "; guards:\n");

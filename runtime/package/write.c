@@ -8,7 +8,7 @@
 #include "runtime/base/status.h"
 #include "runtime/exec/function.h"
 #include "runtime/exec/runtime.h"
-#include "runtime/package/format.h"
+#include "runtime/package/refer.h"
 #include "runtime/trace/store.h"
 
 #include <string.h>
@@ -19,9 +19,13 @@ typedef struct writer_t {
   dt_arena_t arena; // of all that is written but the constants' data
   dt_pack_out_t out;
   dt_pack_index_t index;
+  dt_pack_files_t files; // that constants may stay in
   DT_VEC(dt_pack_constant_t) constants;
   DT_VEC(dt_tensor_t *) tensors; // whose data are in parts: retained
-  uint32_t levels;               // bits
+  DT_VEC(dt_pack_form_t) forms;
+  DT_VEC(dt_bindings_t *) bindings; // whose forms are in parts
+  uint32_t levels;                  // bits
+  bool no_forms;
 } writer_t;
 
 // ---- Levels ---------------------------------------------------------------------------------------
@@ -32,8 +36,8 @@ static dt_status_t parse_levels(const char *text, uint32_t *out) {
     uint32_t level = dt__level_find(at, len);
     if (level == DT_LEVELS)
       return DT_FAIL(DT_E_ARGUMENT,
-                     "levels: '%.*s' in \"%s\" is none; expected some of v2, v3 and v4 between "
-                     "commas",
+                     "levels: '%.*s' in \"%s\" is none; expected some of " DT_LEVEL_NAMES
+                     ", between commas",
                      (int)len, at, text);
     *out |= 1u << level;
     if (!at[len])
@@ -48,32 +52,46 @@ static dt_status_t add_part(writer_t *w, const void *data, size_t bytes, uint32_
   return *out == UINT32_MAX ? DT_NO_MEMORY() : NULL;
 }
 
+// A part of a copy.
+static dt_status_t add_copy(writer_t *w, const void *data, size_t bytes, uint32_t *out) {
+  const void *copy = dt__arena_copy(&w->arena, data, bytes);
+  return copy ? add_part(w, copy, bytes, out) : DT_NO_MEMORY();
+}
+
 // A part of what `text` holds.
 static dt_status_t add_text(writer_t *w, const dt_text_t *text, uint32_t *out) {
   DT_TRY(dt__text_status(text));
-  const void *data = dt__arena_copy(&w->arena, text->data, text->len);
-  return data ? add_part(w, data, text->len, out) : DT_NO_MEMORY();
+  return add_copy(w, text->data, text->len, out);
 }
 
-// The place of a constant in the index: equal ones, and equal data, are there once.
-static dt_status_t add_constant(writer_t *w, const char *name, dt_tensor_t *tensor, uint32_t *out) {
-  size_t bytes = dt__tensor_bytes(tensor);
-  dt_pack_constant_t own = {.dtype = tensor->dtype, .rank = tensor->rank};
-  memcpy(own.sizes, tensor->sizes, tensor->rank * sizeof(own.sizes[0]));
-  DT_TRY(add_part(w, tensor->data ? tensor->data : "", bytes, &own.part));
-  const dt_pack_part_t *parts = w->out.parts.items, *last = &parts[own.part];
-  for (uint32_t k = 1; k < own.part; k++)
+// A part of data, which are there once.
+static dt_status_t add_data(writer_t *w, const void *data, size_t bytes, uint32_t *out) {
+  DT_TRY(add_part(w, bytes ? data : "", bytes, out));
+  const dt_pack_part_t *parts = w->out.parts.items, *last = &parts[*out];
+  for (uint32_t k = 1; k < *out; k++)
     if (parts[k].sum == last->sum && parts[k].bytes == bytes &&
-        memcmp(w->out.data.items[k], w->out.data.items[own.part], bytes) == 0) {
-      own.part = k;
+        memcmp(w->out.data.items[k], w->out.data.items[*out], bytes) == 0) {
+      *out = k;
       w->out.parts.len--;
       w->out.data.len--;
       break;
     }
+  return NULL;
+}
+
+// The place of a constant in the index: equal ones, and equal data, are there once.
+static dt_status_t add_constant(writer_t *w, const char *name, dt_tensor_t *tensor, uint32_t *out) {
+  dt_pack_constant_t own = {.dtype = tensor->dtype, .rank = tensor->rank};
+  memcpy(own.sizes, tensor->sizes, tensor->rank * sizeof(own.sizes[0]));
+  DT_TRY(dt__pack_refer(&w->files, tensor, &own));
+  if (!own.file)
+    DT_TRY(add_data(w, tensor->data, dt__tensor_bytes(tensor), &own.part));
+  else
+    own.file--;
   for (uint32_t k = 0; k < w->constants.len; k++) {
     const dt_pack_constant_t *other = &w->constants.items[k];
     *out = k;
-    if (other->part == own.part && other->dtype == own.dtype && other->rank == own.rank &&
+    if (dt__pack_same(other, &own) && other->dtype == own.dtype && other->rank == own.rank &&
         memcmp(other->sizes, own.sizes, sizeof(own.sizes)) == 0 && strcmp(other->name, name) == 0)
       return NULL;
   }
@@ -87,25 +105,105 @@ static dt_status_t add_constant(writer_t *w, const char *name, dt_tensor_t *tens
   return NULL;
 }
 
+// ---- Forms ----------------------------------------------------------------------------------------
+// A variant that the writer holds, with its constants at that moment.
+typedef struct held_t {
+  dt_variant_t *variant;
+  uint32_t n;
+  dt_tensor_t **tensors;
+} held_t;
+
+// What code of a level computes from the constants, by that code.
+static dt_status_t compute(writer_t *w, const dt_function_t *function, const held_t *held,
+                           dt_compiled_t *compiled, dt_bindings_t **out) {
+  const dt_variant_t *own = held->variant;
+  dt_variant_t variant = {.traced = own->traced,
+                          .compiled = compiled,
+                          .place = DT_CPU,
+                          .home = own->home,
+                          .strict_fp = own->strict_fp,
+                          .runtime = function->runtime};
+  const dt_bindings_peers_t alone = {NULL};
+  if (!DT_VEC_RESERVE(&w->arena, &w->bindings))
+    return DT_NO_MEMORY();
+  DT_TRY(dt__bindings_create(function, &variant, held->tensors, &alone, out));
+  w->bindings.items[w->bindings.len++] = *out;
+  return NULL;
+}
+
+static bool is_form(const writer_t *w, const dt_pack_form_t *a, const dt_pack_form_t *b) {
+  bool same =
+      a->n_constants == b->n_constants && memcmp(a->digest, b->digest, sizeof(a->digest)) == 0;
+  for (uint32_t i = 0; same && i < a->n_constants; i++)
+    same =
+        dt__pack_same(&w->constants.items[a->constants[i]], &w->constants.items[b->constants[i]]);
+  return same;
+}
+
+static dt_status_t add_form(writer_t *w, const dt_once_plan_t *plan, const dt_once_buffer_t *buffer,
+                            const uint32_t *constants, const void *data, uint32_t *out) {
+  dt_pack_form_t own = {.n_constants = buffer->n_constants};
+  memcpy(own.digest, buffer->digest, sizeof(own.digest));
+  own.constants = DT_ARENA_ARRAY(&w->arena, uint32_t, (size_t)own.n_constants + 1);
+  if (!own.constants)
+    return DT_NO_MEMORY();
+  for (uint32_t i = 0; i < own.n_constants; i++)
+    own.constants[i] = constants[plan->numbers[buffer->first + i]];
+  *out = 0;
+  while (*out < w->forms.len && !is_form(w, &w->forms.items[*out], &own))
+    (*out)++;
+  if (*out < w->forms.len)
+    return NULL;
+  DT_TRY(add_data(w, data, (size_t)buffer->bytes, &own.part));
+  return DT_VEC_PUSH(&w->arena, &w->forms, own) ? NULL : DT_NO_MEMORY();
+}
+
+static dt_status_t add_forms(writer_t *w, const dt_function_t *function, const held_t *held,
+                             const uint32_t *constants, dt_compiled_t *compiled,
+                             dt_pack_forms_t *out) {
+  const dt_once_plan_t *plan = &compiled->once_plan;
+  dt_bindings_t *bindings = NULL;
+  out->forms = DT_ARENA_ARRAY(&w->arena, uint32_t, (size_t)plan->n_buffers + 1);
+  if (!out->forms)
+    return DT_NO_MEMORY();
+  DT_TRY(compute(w, function, held, compiled, &bindings));
+  out->n = plan->n_buffers;
+  for (uint32_t b = 0; b < plan->n_buffers; b++) {
+    const dt_once_buffer_t *buffer = &plan->buffers[b];
+    if (!buffer->kept || !buffer->shared || !buffer->bytes)
+      continue;
+    DT_TRY(add_form(w, plan, buffer, constants, bindings->once[b], &out->forms[b]));
+    out->forms[b]++;
+  }
+  return NULL;
+}
+
 // ---- Variants -------------------------------------------------------------------------------------
-static dt_status_t add_entries(writer_t *w, const dt_function_t *function,
-                               const dt_variant_t *variant, dt_pack_variant_t *out) {
+static dt_status_t add_entry(writer_t *w, const dt_function_t *function, const held_t *held,
+                             uint32_t level, dt_pack_variant_t *out) {
+  const dt_variant_t *variant = held->variant;
   const dt_compile_request_t request = {.traced = variant->traced,
                                         .name = function->name,
                                         .variant = variant->number,
                                         .strict_fp = variant->strict_fp};
-  for (uint32_t k = 0; k < DT_LEVELS; k++) {
-    if (!(w->levels >> k & 1))
-      continue;
-    dt_text_t text;
-    dt__text_init(&text);
-    dt_status_t status =
-        dt__compile_entry(function->runtime->compiler, &request, dt__levels[k].cpu, &text);
-    if (!status)
-      status = add_text(w, &text, &out->entries[k]);
-    dt__text_fini(&text);
-    DT_TRY(status);
-  }
+  dt_entry_t entry;
+  dt_status_t status =
+      dt__compile_entry(function->runtime->compiler, &request, dt__levels[level].cpu, &entry);
+  if (!status)
+    status = add_text(w, &entry.text, &out->entries[level]);
+  if (!status)
+    status = add_copy(w, entry.code, entry.code_bytes, &out->codes[level]);
+  if (!status && !w->no_forms && dt__level_runs(level))
+    status = add_forms(w, function, held, out->constants, entry.compiled, &out->forms[level]);
+  dt__entry_fini(&entry);
+  return status;
+}
+
+static dt_status_t add_entries(writer_t *w, const dt_function_t *function, const held_t *held,
+                               dt_pack_variant_t *out) {
+  for (uint32_t k = 0; k < DT_LEVELS; k++)
+    if (w->levels >> k & 1)
+      DT_TRY(add_entry(w, function, held, k, out));
   return NULL;
 }
 
@@ -119,13 +217,6 @@ static dt_status_t add_trace(writer_t *w, const dt_traced_t *traced, uint32_t *o
   return status;
 }
 
-// A variant that the writer holds, with its constants at that moment.
-typedef struct held_t {
-  dt_variant_t *variant;
-  uint32_t n;
-  dt_tensor_t **tensors;
-} held_t;
-
 static dt_status_t add_variant(writer_t *w, const dt_function_t *function, const held_t *held,
                                dt_pack_variant_t *out) {
   const dt_variant_t *variant = held->variant;
@@ -138,7 +229,7 @@ static dt_status_t add_variant(writer_t *w, const dt_function_t *function, const
     return DT_NO_MEMORY();
   for (uint32_t k = 0; k < held->n; k++)
     DT_TRY(add_constant(w, graph->constants.items[k].name, held->tensors[k], &out->constants[k]));
-  return add_entries(w, function, variant, out);
+  return add_entries(w, function, held, out);
 }
 
 // ---- Functions ------------------------------------------------------------------------------------
@@ -239,6 +330,10 @@ static dt_status_t write_index(writer_t *w, dt_text_t *text) {
   w->index.levels = w->levels;
   w->index.n_constants = w->constants.len;
   w->index.constants = w->constants.items;
+  w->index.n_forms = w->forms.len;
+  w->index.forms = w->forms.items;
+  w->index.n_files = w->files.n;
+  w->index.files = w->files.index;
   dt__pack_index(&s, &w->index);
   DT_TRY(dt__text_status(text));
   w->out.data.items[0] = text->data;
@@ -293,7 +388,12 @@ static dt_status_t package_write(const char *path, dt_function_t *const *functio
   DT_TRY(check_names(functions, n));
   dt__arena_init(&w.arena, 0);
   w.out.arena = &w.arena;
-  dt_status_t status = write_all(&w, functions, n, path);
+  w.no_forms = own.no_forms;
+  dt_status_t status = dt__pack_files_take(&w.files, &w.arena, path, own.files, own.n_files);
+  if (!status)
+    status = write_all(&w, functions, n, path);
+  for (uint32_t k = 0; k < w.bindings.len; k++)
+    dt__bindings_destroy(w.bindings.items[k]);
   for (uint32_t k = 0; k < w.tensors.len; k++)
     dt_tensor_release(w.tensors.items[k]);
   dt__arena_fini(&w.arena);

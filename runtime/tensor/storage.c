@@ -52,7 +52,7 @@ static dt_status_t storage_over(const void *data, size_t bytes, dt_file_place_t 
                   .file = place,
                   .destroy = destroy,
                   .owner = owner};
-  own->storage.file = place.stamp ? &own->file : NULL;
+  own->storage.file = place.stamp || place.check ? &own->file : NULL;
   *out = own;
   return NULL;
 }
@@ -69,6 +69,13 @@ dt_status_t dt__file_tensor(const void *data, size_t bytes, dt_dtype_t dtype, ui
   else
     dt__storage_release(&own->storage); // the tensor has a share of its own
   return status;
+}
+
+dt_status_t dt__tensor_check_bytes(const dt_tensor_t *tensor) {
+  const dt_storage_t *storage = tensor->storage;
+  if (!storage || !storage->file || !storage->file->check)
+    return NULL;
+  return storage->file->check(((const over_t *)storage)->owner);
 }
 
 void dt__storage_retain(dt_storage_t *storage) {

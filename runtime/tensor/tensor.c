@@ -175,7 +175,7 @@ size_t dt__tensor_bytes(const dt_tensor_t *tensor) {
 }
 
 void dt__tensor_let_go(const dt_tensor_t *tensor) {
-  if (tensor->storage && tensor->storage->file)
+  if (dt__tensor_place(tensor))
     dt__pages_drop(tensor->data, dt__tensor_bytes(tensor));
 }
 

@@ -46,8 +46,8 @@ typedef struct dt_storage_t {
   _Atomic bool ended;
   dt_status_t (*why_ended)(const struct dt_storage_t *storage);
   uint32_t in_use; // of a constant's copy: by bindings that are in use; their function's mutex
-  // Of bytes in a private mapping of a file, which nobody writes: where they are in it. Their pages
-  // may be let go at any time, and come back when they are touched. NULL: others.
+  // Of bytes in a file: where they are in it, if that is mapped (dt__tensor_place), and what they
+  // are checked by. NULL: others.
   const dt_file_place_t *file;
 } dt_storage_t;
 
@@ -113,8 +113,16 @@ dt_status_t dt__tensor_create_over(dt_storage_t *storage, size_t offset, dt_dtyp
                                    uint32_t rank, const int64_t *sizes, const int64_t *strides,
                                    dt_tensor_t **out) DT_MUST_USE;
 
+// Where its elements lie in a private mapping of a file, which nobody writes: their pages may be let
+// go at any time, and come back when they are touched. NULL: elsewhere.
+static inline const dt_file_place_t *dt__tensor_place(const dt_tensor_t *tensor) {
+  const dt_file_place_t *file = tensor->storage ? tensor->storage->file : NULL;
+  return file && file->stamp ? file : NULL;
+}
 // Lets the pages of its elements go, where they can come back.
 void dt__tensor_let_go(const dt_tensor_t *tensor);
+// Whether its elements are those that were written, where that is known (dt_file_place_t.check).
+dt_status_t dt__tensor_check_bytes(const dt_tensor_t *tensor) DT_MUST_USE;
 
 // NULL while the tensor's elements are there; DT_E_STATE saying what ended them.
 static inline dt_status_t dt__tensor_check_live(const dt_tensor_t *tensor) {

@@ -42,6 +42,15 @@ log=$(DUCTILE_LOG=compile:1,cache:1 "$ductile" run "$work/loop.dtp" "${x[@]}" 2>
 expect 0 '1 variant in 0 ms' bench "$work/loop.dtp" "${x[@]}" --seconds 0.01
 DUCTILE_CPU=x86-64-v2 expect 0 ' f32' run "$work/loop.dtp" "${x[@]}"
 
+# Weights that stay in the model's file, or in one beside it: moved together they are found, and another
+# file is told.
+mkdir -p "$work/there" "$work/away"
+cp models/loop.onnx models/outside.onnx models/small.data "$work/there/"
+expect 0 "$work/there/ref.dtp: " compile "$work/there/loop.onnx" -o "$work/there/ref.dtp" --weights ref --no-forms
+"$ductile" run "$work/there/ref.dtp" "${x[@]}" --json | grep -v '"event":"memory"' | cmp - "$work/onnx.json" ||
+  fail 'weights in a file give other answers'
+expect 2 'no such value for WHERE' compile models/loop.onnx -o "$work/none.dtp" --weights out
+
 # Calls before the package is written: at sizes, or of inputs alone.
 expect 0 "$work/called.dtp: " compile models/small.onnx -o "$work/called.dtp" --dim batch=1,2 --dim seq=3
 expect 0 "$work/called.dtp: " compile models/loop.onnx -o "$work/called.dtp" "${x[@]}"
@@ -52,12 +61,12 @@ expect 2 "no dim of an input is called 'none'" compile models/small.onnx -o "$wo
 
 # What cannot be done is told, and nothing is left behind.
 expect 2 'give -o FILE' compile models/loop.onnx
-expect 1 "expected some of v2, v3 and v4" compile models/loop.onnx -o "$work/none.dtp" --isa v5
+expect 1 "expected some of v2, v3, v3+vnni, v4, v4+vnni" compile models/loop.onnx -o "$work/none.dtp" --isa v5
 expect 1 'it is a package already' compile "$work/loop.dtp" -o "$work/none.dtp"
 expect 1 '/nowhere/none.dtp' compile models/loop.onnx -o /nowhere/none.dtp
 expect 1 'No such file' compile models/none.onnx -o "$work/none.dtp"
 "$ductile" compile models/loop.onnx -o "$work/v3.dtp" --isa v3 >"$work/log"
-DUCTILE_CPU=x86-64-v2 expect 1 'code for x86-64-v3 and above' run "$work/v3.dtp" "${x[@]}"
+DUCTILE_CPU=x86-64-v2 expect 1 'code for v3, and this machine runs v2' run "$work/v3.dtp" "${x[@]}"
 head -c 1000 "$work/loop.dtp" >"$work/short.dtp"
 expect 1 'cut off' run "$work/short.dtp" "${x[@]}"
 expect 1 'cut off' inspect "$work/short.dtp"

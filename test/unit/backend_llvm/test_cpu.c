@@ -52,6 +52,17 @@ static void test_levels(void **state) {
         assert_string_equal(dt__cpu_level_within(~((dt_cpu_set_t)1 << f)), levels[k - 1]);
     before = set;
   }
+  static const char *const more[] = {"x86-64-v3+vnni", "x86-64-v4+vnni"};
+  for (int k = 0; k < 2; k++) {
+    dt_cpu_set_t level = 0;
+    assert_true(dt__cpu_level(levels[2 + k], &level));
+    assert_true(dt__cpu_level(more[k], &set));
+    assert_int_equal(level & ~set, 0);
+    assert_true(dt__cpu_has(set & ~level, k ? DT_CPU_avx512vnni : DT_CPU_avxvnni));
+    assert_string_equal(dt__cpu_level_within(set), levels[2 + k]);
+    assert_true(dt__cpu_set(levels[2 + k], k ? "+avx512vnni" : "+nothing,+avxvnni,") == set);
+  }
+  assert_true(dt__cpu_set("x86-64-v2", "avx,-avx2,+") == dt__cpu_set("x86-64-v2", ""));
   assert_false(dt__cpu_level("x86-64-v5", &set));
   assert_int_equal(set, 0);
 }
@@ -77,6 +88,9 @@ static void test_targets(void **state) {
     assert_int_equal(target.half_convert, rows[k].half);
     assert_int_equal(target.threads, 3);
   }
+  expect_ok(dt__host_target("x86-64-v4+vnni", 1, &target));
+  assert_string_equal(target.cpu, "x86-64-v4");
+  assert_string_equal(target.features, "+avx512vnni");
   expect_told(dt__host_target("x86-64", 1, &target), DT_E_ARGUMENT, "use x86-64-v2");
   expect_told(dt__host_target("znver4", 1, &target), DT_E_ARGUMENT, "'znver4' is not known");
   // The host's: the largest level in it, and the rest by name.
@@ -92,7 +106,8 @@ static void test_targets(void **state) {
 
 static void test_more_than_the_host_has(void **state) {
   (void)state;
-  static const char *const levels[] = {"x86-64-v2", "x86-64-v3", "x86-64-v4"};
+  static const char *const levels[] = {"x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v3+vnni",
+                                       "x86-64-v4+vnni"};
   expect_ok(dt__host_runs(""));
   expect_ok(dt__host_runs(NULL));
   for (size_t k = 0; k < sizeof(levels) / sizeof(levels[0]); k++) {

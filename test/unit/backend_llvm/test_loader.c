@@ -6,7 +6,12 @@
 #include "backend_llvm/emit/llvm_compat.h"
 #include "backend_llvm/host/target.h"
 
+#include "runtime/base/system.h"
+
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct object_t {
   void *data;
@@ -49,6 +54,11 @@ static object_t assemble(const char *text) {
 static const char small_ir[] =
     "@table = private unnamed_addr constant [4 x i64] [i64 3, i64 5, i64 7, i64 11], align 32\n"
     "declare ptr @memcpy(ptr, ptr, i64) nounwind\n"
+    "@addresses = private unnamed_addr constant [2 x ptr] [\n"
+    "  ptr getelementptr (i64, ptr @table, i64 2), ptr @memcpy]\n"
+    "define ptr @address_of(i64 %i) nounwind {\n"
+    "  %p = getelementptr ptr, ptr @addresses, i64 %i\n"
+    "  %v = load ptr, ptr %p\n  ret ptr %v\n}\n"
     "define internal i64 @twice(i64 %x) nounwind noinline {\n"
     "  %y = shl i64 %x, 1\n  ret i64 %y\n}\n"
     "define i64 @entry(i64 %i) nounwind {\n"
@@ -61,11 +71,7 @@ static const char small_ir[] =
     "define double @scaled(double %x) nounwind {\n"
     "  %y = fmul double %x, 0x3FF3C0CA428C59FB\n  ret double %y\n}\n";
 
-static void test_load(void **state) {
-  (void)state;
-  object_t object = assemble(small_ir);
-  dt_native_t *native;
-  expect_ok(dt__native_load(object.data, object.bytes, &native));
+static void check_native(const dt_native_t *native) {
   assert_true(dt__native_bytes(native) >= 4096);
   assert_null(dt__native_symbol(native, "twice")); // local
   assert_null(dt__native_symbol(native, "memcpy"));
@@ -94,8 +100,114 @@ static void test_load(void **state) {
   at = dt__native_symbol(native, "scaled");
   memcpy(&scaled, &at, sizeof(at));
   assert_true(scaled(2.0) == 2.0 * 0x1.3c0ca428c59fbp0);
+  void *(*address_of)(int64_t);
+  at = dt__native_symbol(native, "address_of");
+  memcpy(&address_of, &at, sizeof(at));
+  assert_int_equal(*(const int64_t *)address_of(0), 7);
+  at = address_of(1);
+  memcpy(&other_copy, &at, sizeof(at));
+  other_copy(into, "third", 6);
+  assert_string_equal(into, "third");
+}
+
+static void test_load(void **state) {
+  (void)state;
+  object_t object = assemble(small_ir);
+  dt_native_t *native;
+  expect_ok(dt__native_load(object.data, object.bytes, &native));
+  check_native(native);
   dt__native_unload(native);
   dt__native_unload(NULL);
+  dt__free(object.data);
+}
+
+// ---- Images ---------------------------------------------------------------------------------------
+static int file_of(const dt_image_t *image, size_t before) {
+  char name[] = "/tmp/ductile-image-XXXXXX";
+  int fd = mkstemp(name);
+  assert_true(fd >= 0);
+  (void)unlink(name);
+  assert_int_equal(pwrite(fd, image->bytes, dt__image_bytes(image), (off_t)before),
+                   (ssize_t)dt__image_bytes(image));
+  return fd;
+}
+
+// Two objects in one image: copied, mapped, and copied where mapping is refused.
+static void test_images(void **state) {
+  (void)state;
+  object_t object = assemble(small_ir);
+  object_t other = assemble("define i64 @other() nounwind {\n  ret i64 42\n}\n");
+  const dt_object_t both[] = {{object.data, object.bytes}, {other.data, other.bytes}};
+  dt_image_t image;
+  expect_ok(dt__image_link(both, 2, &image));
+  assert_true(dt__image_fits(&image) && image.data_bytes > 0);
+  const dt_native_file_t file = {file_of(&image, 8192), 8192};
+  for (int way = 0; way < 3; way++) {
+    dt_native_t *native;
+    if (way == 2)
+      (void)dt__system_fail_at(DT_SYSTEM_MAPPING, 1, EPERM, false);
+    expect_ok(dt__native_load_image(&image, way ? &file : NULL, &native));
+    (void)dt__system_fail_at(DT_SYSTEM_MAPPING, 0, 0, false);
+    assert_int_equal(dt__native_is_mapped(native), way == 1);
+    check_native(native);
+    int64_t (*forty_two)(void);
+    void *at = dt__native_symbol(native, "other");
+    memcpy(&forty_two, &at, sizeof(at));
+    assert_int_equal(forty_two(), 42);
+    dt__native_unload(native);
+  }
+  (void)close(file.fd);
+  dt__image_fini(&image);
+  // Functions of one name; and every mapping that fails in turn.
+  const dt_object_t twice[] = {both[1], both[1]};
+  expect_told(dt__image_link(twice, 2, &image), DT_E_COMPILE, "two functions are called 'other'");
+  expect_ok(dt__image_link(both, 1, &image));
+  const dt_native_file_t own = {file_of(&image, 0), 0};
+  for (uint64_t n = 1; n < 6; n++)
+    for (int way = 0; way < 2; way++) {
+      dt_native_t *native = NULL;
+      (void)dt__system_fail_at(DT_SYSTEM_MAPPING, n, way ? ENOMEM : EACCES, false);
+      dt_status_t status = dt__native_load_image(&image, &own, &native);
+      (void)dt__system_fail_at(DT_SYSTEM_MAPPING, 0, 0, false);
+      if (!status)
+        check_native(native);
+      else
+        assert_int_equal(dt_status_code(status), DT_E_NO_MEMORY);
+      dt_status_free(status);
+      dt__native_unload(native);
+    }
+  (void)close(own.fd);
+  dt__image_fini(&image);
+  dt__free(object.data);
+  dt__free(other.data);
+}
+
+static void test_numbers_of_images(void **state) {
+  (void)state;
+  object_t object = assemble(small_ir);
+  const dt_object_t one = {object.data, object.bytes};
+  dt_image_t image;
+  expect_ok(dt__image_link(&one, 1, &image));
+  const dt_image_t sound = image;
+  dt_image_slot_t slot = image.slots[0];
+  image.code_bytes = 0;
+  assert_false(dt__image_fits(&image));
+  image.code_bytes = sound.code_bytes + 1;
+  assert_false(dt__image_fits(&image));
+  image.code_bytes = UINT32_MAX - DT_IMAGE_PAGE + 1;
+  assert_false(dt__image_fits(&image));
+  image = sound;
+  image.slots[0].at = image.data_bytes - 7;
+  assert_false(dt__image_fits(&image));
+  image.slots[0].at = UINT32_MAX;
+  assert_false(dt__image_fits(&image));
+  image.slots[0] = slot;
+  image.slots[0].outside = 100;
+  assert_false(dt__image_fits(&image));
+  image.slots[0] = slot;
+  image.functions[0].at = image.code_bytes;
+  assert_false(dt__image_fits(&image));
+  dt__image_fini(&image);
   dt__free(object.data);
 }
 
@@ -179,5 +291,6 @@ static void test_damage(void **state) {
   dt__free(object.data);
 }
 
-RUN_TESTS(TEST(test_load), TEST(test_unknown_symbol), TEST(test_writable_data),
-          TEST(test_truncation), TEST(test_damage))
+RUN_TESTS(TEST(test_load), TEST(test_images), TEST(test_numbers_of_images),
+          TEST(test_unknown_symbol), TEST(test_writable_data), TEST(test_truncation),
+          TEST(test_damage))

@@ -4,9 +4,12 @@
 #include "test/unit/package/lives.h"
 
 #include "runtime/base/log.h"
+#include "runtime/base/system.h"
 #include "runtime/compile/level.h"
+#include "runtime/exec/function.h"
 #include "test/support/folder.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,10 +42,11 @@ static dt_function_t *function_in(dt_package_t *package, const char *name) {
 // At each level that runs here: compiled in a runtime for it, and opened in one.
 static void test_bits_are_those_of_the_level(void **state) {
   (void)state;
-  uint32_t here = dt__levels_here("");
-  assert_true(here > 0);
-  lives_write(path_of("all"), lives, N_LIVES, 2, "v2,v3,v4");
-  for (uint32_t level = 0; level < here; level++) {
+  assert_true(dt__level_runs(0));
+  lives_write(path_of("all"), lives, N_LIVES, 2, "v2,v3,v4,v3+vnni,v4+vnni");
+  for (uint32_t level = 0; level < DT_LEVELS; level++) {
+    if (!dt__level_runs(level))
+      continue;
     variable_set("DUCTILE_CPU", dt__levels[level].cpu);
     fixture_t f = fixture_on(DT_CPU, 2);
     dt_package_t *package = opened(f.runtime, path_of("all"));
@@ -108,6 +112,47 @@ static void test_ways_to_open(void **state) {
   free(odd);
   free(data);
   free(read);
+  fixture_end(&f);
+}
+
+// Code is mapped from the file, unless it is asked for in memory, or comes from there; where the
+// system does not let code run from a file it is copied.
+static bool is_mapped(dt_function_t *function) {
+  const dt_variant_list_t *list = atomic_load(&function->list);
+  return dt__native_is_mapped(list->items[0]->compiled->units[0]);
+}
+
+static void test_code_is_mapped(void **state) {
+  (void)state;
+  fixture_t f = fixture_on(DT_CPU, 1);
+  lives_write(path_of("code"), &lives[1], 1, 1, "v2");
+  uint64_t hash = 0;
+  for (int way = 0; way < 5; way++) {
+    const dt_package_options_t options = {.struct_size = sizeof(options), .copy = way == 1};
+    dt_package_t *package = NULL;
+    int fd = open(path_of("code"), O_RDONLY | O_CLOEXEC);
+    if (way == 2)
+      expect_ok(dt_package_open_descriptor(f.runtime, fd, &options, &package));
+    else
+      expect_ok(dt_package_open(f.runtime, path_of("code"), &options, &package));
+    (void)close(fd);
+    if (way >= 3) // of its code, and of copies of it
+      (void)dt__system_fail_at(DT_SYSTEM_MAPPING, 1, way == 3 ? EPERM : ENOMEM, false);
+    dt_function_t *function = NULL;
+    dt_status_t status = dt_package_function(package, NULL, NULL, &function);
+    (void)dt__system_fail_at(DT_SYSTEM_MAPPING, 0, 0, false);
+    if (way == 4) {
+      expect_told(status, DT_E_NO_MEMORY, "mmap of a file with PROT_EXEC");
+    } else {
+      expect_ok(status);
+      assert_int_equal(is_mapped(function), way == 0 || way == 2);
+      uint64_t own = life_hash(f.session, function, &lives[1]);
+      hash = way ? hash : own;
+      assert_true(hash == own);
+    }
+    dt_package_release(package);
+    dt_function_release(function);
+  }
   fixture_end(&f);
 }
 
@@ -335,7 +380,7 @@ static void test_what_cannot_be_written(void **state) {
   for (size_t k = 0; k < sizeof(levels) / sizeof(levels[0]); k++) {
     const dt_package_write_options_t with = {.struct_size = sizeof(with), .levels = levels[k]};
     expect_told(dt_package_write(path_of("none"), good, 1, &with), DT_E_ARGUMENT,
-                "expected some of v2, v3 and v4");
+                "expected some of v2, v3, v3+vnni, v4, v4+vnni");
   }
   expect_told(dt_package_write(NULL, good, 1, NULL), DT_E_ARGUMENT, "path: NULL");
   expect_told(dt_package_write(path_of("none"), good, 0, NULL), DT_E_ARGUMENT, "n: 0");
@@ -356,7 +401,7 @@ static void test_levels_that_do_not_run_are_refused(void **state) {
   dt_package_t *package = opened(f.runtime, path_of("high"));
   dt_function_t *function = NULL;
   expect_told(dt_package_function(package, NULL, NULL, &function), DT_E_UNSUPPORTED,
-              "code for x86-64-v3 and above, and this machine runs x86-64-v2");
+              "code for v3, v4, and this machine runs v2");
   assert_null(function);
   dt_package_release(package);
   fixture_end(&f);
@@ -405,6 +450,45 @@ static void test_verify_sees_all_bytes_first(void **state) {
   fixture_end(&f);
 }
 
+// Levels are sets: what a runtime may use decides, and of that the best.
+static char line_told[512];
+static void keep_line(void *user, const char *line, size_t len) {
+  (void)user;
+  (void)snprintf(line_told, sizeof(line_told), "%.*s", (int)len, line);
+}
+
+static void expect_level(const char *cpu, const char *levels, const char *taken) {
+  char want[64];
+  lives_write(path_of("best"), &lives[0], 1, 1, levels);
+  variable_set("DUCTILE_CPU", cpu);
+  fixture_t f = fixture_on(DT_CPU, 1);
+  (void)snprintf(want, sizeof(want), "of a package, for %s\n", taken);
+  expect_ok(dt_log_configure("cache"));
+  dt_log_sink_set(keep_line, NULL);
+  dt_package_t *package = opened(f.runtime, path_of("best"));
+  dt_function_t *function = function_in(package, NULL);
+  dt_log_sink_set(NULL, NULL);
+  expect_ok(dt_log_configure(""));
+  if (!strstr(line_told, want))
+    fail_msg("%s of %s: %s; expected %s", cpu, levels, line_told, taken);
+  dt_function_release(function);
+  dt_package_release(package);
+  fixture_end(&f);
+  variable_set("DUCTILE_CPU", NULL);
+}
+
+static void test_the_best_level_within_the_runtimes_own(void **state) {
+  (void)state;
+  static const char *const rows[][3] = {{"x86-64-v3", "v2,v3,v4+vnni", "x86-64-v3"},
+                                        {"x86-64-v4", "v2,v3+vnni,v4+vnni", "x86-64-v2"},
+                                        {"x86-64-v4", "v4,v4+vnni", "x86-64-v4"},
+                                        {"x86-64-v4+vnni", "v4,v4+vnni", "x86-64-v4+vnni"},
+                                        {"x86-64-v4+vnni", "v3,v3+vnni", "x86-64-v3"}};
+  for (size_t k = 0; k < sizeof(rows) / sizeof(rows[0]); k++)
+    if (dt__level_runs(dt__level_find(rows[k][0], strlen(rows[k][0]))))
+      expect_level(rows[k][0], rows[k][1], rows[k][2]);
+}
+
 // ---- Reports ----------------------------------------------------------------------------------------
 static void test_reports(void **state) {
   (void)state;
@@ -441,8 +525,9 @@ static int end(void **state) {
 }
 
 RUN_TESTS_WITH(begin, end, TEST(test_bits_are_those_of_the_level), TEST(test_ways_to_open),
-               TEST(test_equal_input_gives_equal_bytes), TEST(test_weights_are_there_once),
-               TEST(test_constants_are_as_updated), TEST(test_a_miss_compiles_or_is_refused),
-               TEST(test_odd_constants_and_integers), TEST(test_what_cannot_be_written),
-               TEST(test_levels_that_do_not_run_are_refused), TEST(test_names_and_options),
+               TEST(test_code_is_mapped), TEST(test_equal_input_gives_equal_bytes),
+               TEST(test_weights_are_there_once), TEST(test_constants_are_as_updated),
+               TEST(test_a_miss_compiles_or_is_refused), TEST(test_odd_constants_and_integers),
+               TEST(test_what_cannot_be_written), TEST(test_levels_that_do_not_run_are_refused),
+               TEST(test_the_best_level_within_the_runtimes_own), TEST(test_names_and_options),
                TEST(test_verify_sees_all_bytes_first), TEST(test_reports))
