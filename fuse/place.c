@@ -207,7 +207,9 @@ static dt_status_t find_typical(places_t *p) {
     return DT_NO_MEMORY();
   for (uint32_t k = 0; k < n; k++) {
     dt_symbol_info_t info = dt__symbol_info(env, k);
-    int64_t value = info.has_hint ? info.hint : TYPICAL;
+    int64_t value = info.has_hint  ? info.hint
+                    : info.divisor ? p->typical[info.whole] / info.divisor
+                                   : TYPICAL;
     value = value > info.range.hi ? info.range.hi : value;
     p->typical[k] = value < info.range.lo ? info.range.lo : value;
   }

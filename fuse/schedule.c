@@ -79,8 +79,8 @@ static int64_t lane_score(dt_program_t *program, const dt_kernel_t *kernel, dt_s
   int64_t score = 4 * (int64_t)count.unit + 6 * (int64_t)count.unit_stores + count.none -
                   4 * (int64_t)count.strided - 8 * (int64_t)count.strided_stores -
                   6 * (int64_t)count.other;
-  int64_t size = 0;
-  if (dt__sym_is_const(program->env, extent, &size) && size < lanes)
+  int64_t size = likely(program, extent, lanes);
+  if (size < lanes)
     score -= 4 * size <= (int64_t)lanes ? 16 : 8; // most lanes would be masked
   return score;
 }
@@ -152,7 +152,11 @@ static bool inner_lanes_win(dt_program_t *program, const dt_kernel_t *kernel, ui
   uint32_t bad_inner = inner.strided + inner.other, bad_outer = outer.strided + outer.other;
   if (short_inner)
     return false;
-  return bad_inner == 0 || bad_inner < bad_outer;
+  // Literals alone: hints must not change in which order a sum is made.
+  int64_t columns = 0;
+  bool few = dt__sym_is_const(program->env, kernel->extents[kernel->n_loops - 1], &columns) &&
+             2 * columns < (int64_t)lanes;
+  return bad_inner == 0 || bad_inner < bad_outer || (few && bad_inner == bad_outer);
 }
 
 // ---- Schedules ------------------------------------------------------------------------------------

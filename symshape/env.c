@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The environment: its memory, its symbols, cloning, freezing, and its first failure.
+#include "symshape/apply.h"
 #include "symshape/sym_private.h"
 
 #include <stdio.h>
@@ -177,6 +178,29 @@ dt_sym_t dt__sym_new_loop(dt_symenv_t *env, dt_sym_t extent) {
   return new_symbol(env, &symbol, (dt_range_t){0, hi}, "");
 }
 
+dt_sym_t dt__sym_new_part(dt_symenv_t *env, uint32_t symbol, int64_t divisor) {
+  if (symbol >= env->n_symbols || env->symbols[symbol].kind != DT_SYMBOL_SIZE || divisor < 2)
+    return dt__sym_fail(env, DT_E_ARGUMENT, "only sizes have parts");
+  const dt_symbol_t *of = &env->symbols[symbol];
+  if (of->modulus % divisor || of->residue % divisor)
+    return dt__sym_fail(env, DT_E_ARGUMENT, "a size is not known to be a multiple");
+  const dt_sym_node_t *node = &env->nodes[of->node];
+  dt_range_t range = {dt__floordiv_i64(node->lo + divisor - 1, divisor), node->hi / divisor};
+  dt_symbol_t part = {.kind = DT_SYMBOL_SIZE,
+                      .has_hint = of->has_hint,
+                      .hint = of->hint / divisor,
+                      .whole = symbol + 1,
+                      .divisor = divisor};
+  dt_sym_t whole = SYM(of->node), made = new_symbol(env, &part, range, of->name);
+  dt_status_t status = dt__sym_learn(
+      env, dt__sym_eq(env, whole, dt__sym_mul(env, made, dt__sym_const(env, divisor))));
+  if (status) {
+    dt_status_free(status);
+    return dt__sym_fail(env, DT_E_NO_MEMORY, "out of memory");
+  }
+  return made;
+}
+
 uint32_t dt__symenv_symbol_count(const dt_symenv_t *env) { return env->n_symbols; }
 
 dt_symbol_info_t dt__symbol_info(const dt_symenv_t *env, uint32_t symbol) {
@@ -189,6 +213,10 @@ dt_symbol_info_t dt__symbol_info(const dt_symenv_t *env, uint32_t symbol) {
                             .made = s->made,
                             .has_hint = s->has_hint,
                             .hint = s->hint,
+                            .modulus = s->modulus,
+                            .residue = s->residue,
+                            .divisor = s->divisor,
+                            .whole = s->whole ? s->whole - 1 : symbol,
                             .name = s->name};
 }
 

@@ -162,6 +162,8 @@ static void print_symbol(const dt_symenv_t *env, uint32_t k, dt_text_t *out) {
   if (symbol->modulus != 1)
     dt__text_printf(out, " = %lld mod %lld", (long long)symbol->residue,
                     (long long)symbol->modulus);
+  if (symbol->whole)
+    dt__text_printf(out, " of %u by %lld", symbol->whole - 1, (long long)symbol->divisor);
   if (symbol->extent) {
     dt__text_put(out, " < ");
     dt__sym_print(env, SYM(symbol->extent), out);

@@ -317,7 +317,9 @@ static bool excluded(dt_symenv_t *env, uint32_t symbol, int64_t value) {
 // Takes values for which a fact is false off the ends of the symbol's bounds.
 static dt_tri_t trim(dt_symenv_t *env, uint32_t symbol) {
   uint32_t node = env->symbols[symbol].node;
-  dt_range_t range = {env->nodes[node].lo, env->nodes[node].hi}, to = range;
+  dt_range_t range = {env->nodes[node].lo, env->nodes[node].hi};
+  dt_range_t to =
+      fit_residue(env, symbol, range); // a loop's own bounds may be wider than its extent
   int64_t step = env->symbols[symbol].modulus;
   bool lo = has_lo(env, symbol, range.lo), hi = has_hi(env, symbol, range.hi);
   for (uint32_t n = 0; lo && n < MAX_TRIED && to.lo <= to.hi && excluded(env, symbol, to.lo); n++)

@@ -297,7 +297,7 @@ static uint32_t mod_of_mod(dt_symenv_t *env, dt_division_t *v) {
           dt__mul_i64(term.coef, -1, &minus) && dt__poly_add_term(env, &sum, minus, term.mono) &&
           dt__poly_add_product(env, &sum, term.coef, rest, &y) && dt__poly_fits(env, &sum)) {
         dt__rule(env, DT_RULE_MOD_OF_MOD);
-        id = build(env, true, dt__poly_node(env, &sum), v->q);
+        id = build(env, true, dt__sum_finish(env, &sum), v->q);
       }
       dt__poly_fini(&y);
       dt__poly_fini(&sum);
@@ -326,7 +326,7 @@ static uint32_t mod_literal(dt_symenv_t *env, dt_division_t *v) {
   if (!changed || (!plain && !dt__poly_fits(env, &v->r)))
     return 0;
   dt__rule(env, DT_RULE_MOD_COEFFICIENT);
-  return build(env, true, dt__poly_node(env, &v->r), v->q);
+  return build(env, true, dt__sum_finish(env, &v->r), v->q);
 }
 
 // DIV_EXTRACT: the whole part in front.
@@ -340,7 +340,7 @@ static uint32_t extract(dt_symenv_t *env, dt_division_t *v) {
   if (!v->mod && v->d.n && !never_negative(env, v->q) && dt__poly_range(env, &v->r).lo == INT64_MIN)
     return 0;
   dt__rule(env, DT_RULE_DIV_EXTRACT);
-  uint32_t rest = build(env, v->mod, dt__poly_node(env, &v->r), v->q);
+  uint32_t rest = build(env, v->mod, dt__sum_finish(env, &v->r), v->q);
   return v->mod ? rest : plus(env, &v->k, rest);
 }
 

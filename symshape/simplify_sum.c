@@ -72,41 +72,92 @@ static const dt_poly_term_t *find_term(const dt_poly_t *p, uint32_t mono) {
   return NULL;
 }
 
+// Replaces term k of p and all terms of `whole`, where p has them with these coefficients, by
+// coef*rest*value; false: it has not.
+static bool replace_pair(dt_symenv_t *env, dt_poly_t *p, uint32_t k, uint32_t rest,
+                         const dt_poly_t *whole, uint32_t value, bool *ok) {
+  dt_poly_term_t mod = p->t[k];
+  int64_t minus;
+  bool found = whole->n != 0;
+  for (uint32_t j = 0; found && j < whole->n; j++) {
+    const dt_poly_term_t *term = find_term(p, whole->t[j].mono);
+    found = term && term->coef == whole->t[j].coef;
+  }
+  if (!found)
+    return false;
+  dt_poly_t by;
+  dt__poly_init(&by);
+  *ok = value && dt__poly_add(env, p, whole, -1) && dt__mul_i64(mod.coef, -1, &minus) &&
+        dt__poly_add_term(env, p, minus, mod.mono) && dt__poly_load(env, &by, value) &&
+        dt__poly_add_product(env, p, mod.coef, rest, &by);
+  dt__poly_fini(&by);
+  return true;
+}
+
+// coef*rest*q*high.
+static bool times_digit(dt_symenv_t *env, dt_poly_t *whole, dt_poly_term_t term, uint32_t rest,
+                        uint32_t q, uint32_t high) {
+  dt_poly_t a, b, product;
+  dt__poly_init(&a);
+  dt__poly_init(&b);
+  dt__poly_init(&product);
+  bool made = dt__poly_load(env, &a, high) && dt__poly_load(env, &b, q) &&
+              dt__poly_mul(env, &product, &a, &b) &&
+              dt__poly_add_product(env, whole, term.coef, rest, &product);
+  dt__poly_fini(&a);
+  dt__poly_fini(&b);
+  dt__poly_fini(&product);
+  return made;
+}
+
+// A factor of another term that is quotient % h; h, where q*h fits and h is not negative.
+static uint32_t next_digit(dt_symenv_t *env, const dt_poly_t *p, uint32_t quotient, uint32_t q,
+                           uint32_t *out_factor) {
+  for (uint32_t j = 0; j < p->n; j++)
+    for (uint32_t f = 0; f < dt__mono_count(env, p->t[j].mono); f++) {
+      uint32_t atom = dt__mono_factor(env, p->t[j].mono, f);
+      if (env->nodes[atom].op != DT_SYM_MOD || dt__arg(env, atom, 0) != quotient)
+        continue;
+      uint32_t h = dt__arg(env, atom, 1);
+      dt_poly_t product;
+      dt__poly_init(&product);
+      bool fits = dt__range_of(env, h).lo >= 0 &&
+                  times_digit(env, &product, (dt_poly_term_t){1, 0}, 0, q, h) &&
+                  dt__poly_fits(env, &product);
+      dt__poly_fini(&product);
+      *out_factor = atom;
+      if (fits)
+        return h;
+    }
+  return 0;
+}
+
 // SUM_DIVMOD: coef*rest*(x%q) together with coef*rest*q*(x//q), the latter as it was built.
+// SUM_DIGITS: with coef*rest*q*((x//q)%h).
 static bool divmod(dt_symenv_t *env, dt_poly_t *p, uint32_t k, uint32_t atom, bool *ok) {
-  uint32_t x = dt__arg(env, atom, 0), q = dt__arg(env, atom, 1), rest = 0;
+  uint32_t x = dt__arg(env, atom, 0), q = dt__arg(env, atom, 1), rest = 0, factor = 0;
   if (p->n < 2 || !dt__mono_div(env, p->t[k].mono, atom, &rest))
     return false;
-  bool found = false;
-  int64_t minus, coef = p->t[k].coef;
-  uint32_t mono = p->t[k].mono;
-  dt_poly_t whole, product, div, by, value;
+  dt_poly_t whole;
   dt__poly_init(&whole);
-  dt__poly_init(&product);
-  dt__poly_init(&div);
-  dt__poly_init(&by);
-  dt__poly_init(&value);
   uint32_t quotient = dt__sym_floordiv(env, SYM(x), SYM(q)).id;
-  if (quotient && dt__poly_load(env, &div, quotient) && dt__poly_load(env, &by, q) &&
-      dt__poly_mul(env, &product, &div, &by) &&
-      dt__poly_add_product(env, &whole, coef, rest, &product) && whole.n) {
-    found = true;
-    for (uint32_t j = 0; found && j < whole.n; j++) {
-      const dt_poly_term_t *term = find_term(p, whole.t[j].mono);
-      found = term && term->coef == whole.t[j].coef;
-    }
-  }
-  if (found) {
-    *ok = dt__poly_add(env, p, &whole, -1) && dt__mul_i64(coef, -1, &minus) &&
-          dt__poly_add_term(env, p, minus, mono) && dt__poly_load(env, &value, x) &&
-          dt__poly_add_product(env, p, coef, rest, &value);
-    dt__rule(env, DT_RULE_SUM_DIVMOD);
-  }
+  bool found = quotient && times_digit(env, &whole, p->t[k], rest, q, quotient) &&
+               replace_pair(env, p, k, rest, &whole, x, ok);
   dt__poly_fini(&whole);
-  dt__poly_fini(&product);
-  dt__poly_fini(&div);
-  dt__poly_fini(&by);
-  dt__poly_fini(&value);
+  if (found) {
+    dt__rule(env, DT_RULE_SUM_DIVMOD);
+    return true;
+  }
+  uint32_t h = quotient ? next_digit(env, p, quotient, q, &factor) : 0;
+  if (!h)
+    return false;
+  dt__poly_init(&whole);
+  uint32_t both = dt__sym_mod(env, SYM(x), dt__sym_mul(env, SYM(q), SYM(h))).id;
+  found = both && times_digit(env, &whole, p->t[k], rest, q, factor) &&
+          replace_pair(env, p, k, rest, &whole, both, ok);
+  dt__poly_fini(&whole);
+  if (found)
+    dt__rule(env, DT_RULE_SUM_DIGITS);
   return found;
 }
 

@@ -71,7 +71,7 @@ dt_status_t dt__symenv_write(const dt_symenv_t *env, dt_text_t *out) {
   for (uint32_t k = 0; k < env->n_symbols; k++) {
     const dt_symbol_t *s = &env->symbols[k];
     PUT_LINE(out, "s", s->kind, s->has_hint, s->hint, s->node, s->extent, s->made.lo, s->made.hi,
-             s->modulus, s->residue, s->facts, s->in, s->dirty);
+             s->modulus, s->residue, s->whole, s->divisor, s->facts, s->in, s->dirty);
   }
   for (uint32_t k = 0; k < env->n_facts; k++) {
     const dt_fact_t *fact = &env->facts[k];
@@ -185,6 +185,8 @@ static dt_status_t read_symbol(dt_reader_t *r, uint32_t at) {
   DT_TRY(dt__scan_i64(r->scan, &s.made.hi));
   DT_TRY(dt__scan_i64(r->scan, &s.modulus));
   DT_TRY(dt__scan_i64(r->scan, &s.residue));
+  DT_TRY(read_below(r->scan, at + 1, &s.whole));
+  DT_TRY(dt__scan_i64(r->scan, &s.divisor));
   DT_TRY(read_list(r, &s.facts));
   DT_TRY(read_list(r, &s.in));
   DT_TRY(read_flag(r->scan, &s.dirty));
@@ -193,6 +195,8 @@ static dt_status_t read_symbol(dt_reader_t *r, uint32_t at) {
     return dt__scan_fail(r->scan, "node %u is not symbol %u", s.node, at);
   if ((s.kind == DT_SYMBOL_LOOP) != (s.extent != 0))
     return dt__scan_fail(r->scan, "symbol %u: a loop has an extent, others none", at);
+  if ((s.whole != 0) != (s.divisor > 1) || (s.whole && s.kind != DT_SYMBOL_SIZE))
+    return dt__scan_fail(r->scan, "symbol %u: a part is of a size, and has a divisor", at);
   s.name = dt__strdup("");
   if (!s.name)
     return DT_NO_MEMORY();

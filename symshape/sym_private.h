@@ -54,10 +54,12 @@ typedef struct dt_symbol_t {
   uint32_t node, extent;
   dt_range_t made;
   int64_t modulus, residue; // value mod modulus == residue; modulus 1 says nothing
-  uint32_t facts;           // facts that mention it: the first of its uses
-  uint32_t in;              // symbols whose replacement mentions it: the first of its uses
-  uint32_t why, last_why;   // first and last entry in env->whys; 0: none
-  bool dirty;               // in env->dirty
+  uint32_t whole;           // 1 + the symbol that this one is `divisor` times in; 0: it is no part
+  int64_t divisor;
+  uint32_t facts;         // facts that mention it: the first of its uses
+  uint32_t in;            // symbols whose replacement mentions it: the first of its uses
+  uint32_t why, last_why; // first and last entry in env->whys; 0: none
+  bool dirty;             // in env->dirty
   char *name;
 } dt_symbol_t;
 

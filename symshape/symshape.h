@@ -81,7 +81,8 @@ typedef void (*dt_assume_fn_t)(void *user, dt_symenv_t *env, dt_sym_t cond,
                                const dt_origin_t *origin);
 void dt__symenv_on_assume(dt_symenv_t *env, dt_assume_fn_t fn, void *user);
 // After this, questions are answered from facts only; one that would need a guard fails with
-// DT_E_STATE. LOOP, DATA, SLICE and PARAMETER symbols may still be made.
+// DT_E_STATE. LOOP, DATA, SLICE and PARAMETER symbols and parts of sizes may still be
+// made.
 void dt__symenv_freeze(dt_symenv_t *env);
 bool dt__symenv_is_frozen(const dt_symenv_t *env);
 
@@ -92,7 +93,10 @@ typedef struct dt_symbol_info_t {
   dt_range_t made;  // as it was made
   bool has_hint;
   int64_t hint;
-  const char *name; // what binds it, for messages ("ids.size(0)", "batch"); may be ""
+  int64_t modulus, residue; // its value mod modulus is residue; modulus 1 says nothing
+  uint32_t whole;           // of a part: the symbol that is divisor times it; else itself
+  int64_t divisor;          // 0: it is no part
+  const char *name;         // what binds it, for messages ("ids.size(0)", "batch"); may be ""
 } dt_symbol_info_t;
 
 // A new symbol. `name` is copied. For LOOP symbols use dt__sym_new_loop.
@@ -100,6 +104,10 @@ dt_sym_t dt__sym_new(dt_symenv_t *env, dt_symbol_kind_t kind, dt_range_t range,
                      const int64_t *hint /* or NULL */, const char *name);
 // A loop variable in [0, extent - 1]: the simplifier knows 0 <= i < extent symbolically.
 dt_sym_t dt__sym_new_loop(dt_symenv_t *env, dt_sym_t extent);
+// A part of a SIZE symbol that is known to be a multiple of `divisor`: a SIZE symbol that no call
+// brings, symbol // divisor. From then on the symbol is divisor times it, wherever it occurs. May
+// be made when symbols are frozen.
+dt_sym_t dt__sym_new_part(dt_symenv_t *env, uint32_t symbol, int64_t divisor);
 uint32_t dt__symenv_symbol_count(
     const dt_symenv_t *env); // symbol indices are 0 … count-1, in order of making
 dt_symbol_info_t dt__symbol_info(const dt_symenv_t *env, uint32_t symbol);

@@ -130,7 +130,11 @@ static dt_status_t begin(dt_host_t *h, const dt_host_program_t *p, const char *n
   LLVMValueRef values = dt__host_load_field(h, m->t_ptr, offsetof(dt_frame_t, symbols));
   for (uint32_t i = 0; i < p->symbols.len; i++) {
     uint32_t symbol = p->symbols.items[i];
-    dt__bind_uniform(&h->k, symbol, 0, dt__host_load_at(h, m->t_i64, values, symbol));
+    dt_symbol_info_t info = dt__symbol_info(m->env, symbol);
+    LLVMValueRef value = dt__host_load_at(h, m->t_i64, values, info.whole);
+    if (info.divisor)
+      value = LLVMBuildSDiv(m->b, value, dt__emit_i64(m, info.divisor), "");
+    dt__bind_uniform(&h->k, symbol, 0, value);
   }
   for (uint32_t i = 0; i < readbacks; i++) {
     uint32_t symbol = m->program.readbacks.items[i].symbol;

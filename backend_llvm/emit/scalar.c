@@ -583,7 +583,7 @@ static LLVMValueRef cast_to_float(dt_emit_t *m, dt_dtype_t from, dt_dtype_t to, 
   return is_signed(from) ? LLVMBuildSIToFP(m->b, x, type, "") : LLVMBuildUIToFP(m->b, x, type, "");
 }
 
-// The integers of a dtype that x may become, as floats of its own: from `low` to `high`, the largest
+// The integers that x may become, as floats of its own dtype: from `low` to `high`, the largest
 // one that is no more than the largest integer. `exact`: it is that one.
 typedef struct int_range_t {
   double low, high;

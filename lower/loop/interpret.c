@@ -200,6 +200,8 @@ dt_status_t dt__interp_init(dt_interp_t *in, const dt_program_t *program, const 
     dt_symbol_info_t info = dt__symbol_info(program->env, k);
     if (info.kind == DT_SYMBOL_PARAMETER)
       in->values[k] = info.hint;
+    else if (info.divisor)
+      in->values[k] = in->values[info.whole] / info.divisor;
     else if (info.kind != DT_SYMBOL_LOOP && info.kind != DT_SYMBOL_DATA &&
              info.kind != DT_SYMBOL_SLICE)
       in->values[k] = symbols[k];

@@ -32,4 +32,10 @@ dt_status_t dt__pass_group(dt_arena_t *arena, const dt_graph_t *graph,
 dt_status_t dt__pass_dce(dt_arena_t *arena, const dt_graph_t *graph,
                          const dt_graph_t **out) DT_MUST_USE;
 
+// Sizes that are known to be multiples of a number become that number times a symbol of their own,
+// their part: what is divided by it, or by a divisor of it, has no remainder that could be in the
+// way.
+dt_status_t dt__pass_parts(dt_arena_t *arena, const dt_graph_t *graph,
+                           const dt_graph_t **out) DT_MUST_USE;
+
 #endif // DT_LOWER_PASSES_PASSES_H

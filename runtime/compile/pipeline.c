@@ -58,6 +58,7 @@ typedef struct stage_t {
   STAGE("cse", "graph", STAGE_GRAPH, OPTIONAL, dt__pass_cse, NULL)                                 \
   STAGE("group", "graph", STAGE_GRAPH_DEVICE, OPTIONAL, dt__pass_group, NULL)                      \
   STAGE("dce", "graph", STAGE_GRAPH, OPTIONAL, dt__pass_dce, NULL)                                 \
+  STAGE("parts", "graph", STAGE_GRAPH, OPTIONAL, dt__pass_parts, NULL)                             \
   USER("before_lower", DT_POINT_BEFORE_LOWER)                                                      \
   STAGE("lower", "loops", STAGE_LOWER, NEEDED, NULL, NULL)                                         \
   STAGE("layouts", "fused", STAGE_LOOP, OPTIONAL, NULL, dt__fuse_layouts)                          \

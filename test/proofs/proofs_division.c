@@ -187,6 +187,22 @@ static void nested(goal_t *g) {
   claim_rewrite(g, outer.quotient, flat.quotient);
 }
 
+// Two digits of x are one: the lower by q, the next by h.
+static void digits(goal_t *g) {
+  value_t x = v_any(g, "x"), q = v_any(g, "q"), h = v_any(g, "h"), by = v_mul(g, q, h);
+  not_negative(g, h);
+  side_fits(g, by);
+  division_t low = v_divide(g, x, q), high = v_divide(g, low.quotient, h);
+  division_t flat = v_divide(g, x, by);
+  term_t rest = t_add(g, t_mul(g, q.v, high.r), low.r);
+  lemma_times(g, high.x, t_add(g, t_mul(g, h.v, high.k), high.r), q.v);
+  lemma_sign(g, q.v, high.r);
+  lemma_sign(g, q.v, t_sub(g, t_sub(g, h.v, ONE), high.r));
+  lemma_smaller(g, h.v, q.v);
+  lemma_once(g, &flat, high.k, rest);
+  claim_rewrite(g, v_add(g, v_mul(g, q, high.remainder), low.remainder), flat.remainder);
+}
+
 static void of_remainder(goal_t *g) {
   value_t x = v_any(g, "x"), q = v_any(g, "q"), h = v_any(g, "h");
   not_negative(g, q);
@@ -363,6 +379,7 @@ const proof_t division_proofs[] = {
     {DT_RULE_DIV_QUOTIENT_RANGE, "", quotient_range, INTEGERS_ONLY},
     {DT_RULE_DIV_NEGATED, "", negated, INTEGERS_ONLY},
     {DT_RULE_DIV_NESTED, "", nested, INTEGERS_ONLY},
+    {DT_RULE_SUM_DIGITS, "", digits, INTEGERS_ONLY},
     {DT_RULE_DIV_OF_MOD, "", of_remainder, INTEGERS_ONLY},
     {DT_RULE_MOD_OF_MOD, "", remainder_of_remainder, INTEGERS_ONLY},
     {DT_RULE_MOD_COEFFICIENT, "the new sum fits", coefficient, INTEGERS_ONLY},

@@ -247,7 +247,7 @@ static void test_casts(void **state) {
 }
 
 // ---- Floats to integers ----------------------------------------------------------------------------------
-// Every half; of wider floats, quarters from -70,000 to 70,000, what is next to the ends of integers
+// Every half; of wider floats, quarters from -70,000 to 70,000, what is next to ends of integers
 // of every width, and numbers of every exponent.
 #define MOST_GRID 600000
 

@@ -147,6 +147,56 @@ static void test_clone(void **state) {
   dt__symenv_destroy(twin);
 }
 
+static void test_parts(void **state) {
+  (void)state;
+  dt_symenv_t *env = standard_env(), *twin;
+  dt_sym_t old = P("s0//2 + s1");
+  expect_ok(dt__sym_learn(env, P("s0 == (s0//4)*4")));
+  expect_ok(dt__sym_learn(env, P("s0 <= 50")));
+  dt__symenv_freeze(env);
+  dt_symbol_info_t info = dt__symbol_info(env, 0);
+  assert_int_equal(info.modulus, 4);
+  assert_int_equal(info.residue, 0);
+  uint32_t part = dt__symenv_symbol_count(env);
+  assert_int_not_equal(dt__sym_new_part(env, 0, 4).id, 0);
+  info = dt__symbol_info(env, part);
+  assert_int_equal(info.kind, DT_SYMBOL_SIZE);
+  assert_int_equal(info.whole, 0);
+  assert_int_equal(info.divisor, 4);
+  assert_int_equal(info.range.lo, 0);
+  assert_int_equal(info.range.hi, 12);
+  GIVES("s0", "s15*4");
+  GIVES("s0//2", "s15*2");
+  GIVES("(s0//4)*2", "s15*2");
+  GIVES("s0//3", "(s15*4)//3");
+  check_text(env, dt__sym_simplify(env, old), "s1 + s15*2", "s0//2 + s1", __FILE__, __LINE__);
+  // Rows of halves: a flat index over them moves linearly.
+  GIVES("((s0//4)*2)*(i6//((s0//4)*2)) + i6%(s0//2)", "i6");
+  dt_text_t text;
+  dt_scan_t scan;
+  dt__text_init(&text);
+  expect_ok(dt__symenv_write(env, &text));
+  dt__scan_init(&scan, dt__text_str(&text), text.len, "environment");
+  expect_ok(dt__symenv_read(&scan, &twin));
+  info = dt__symbol_info(twin, part);
+  assert_int_equal(info.whole, 0);
+  assert_int_equal(info.divisor, 4);
+  dt__text_fini(&text);
+  dt__symenv_destroy(twin);
+  expect_ok(dt__symenv_status(env));
+  // Of sizes alone, and not of ones that are no multiples.
+  assert_int_equal(dt__sym_new_part(env, 4, 2).id, 0);
+  dt__symenv_destroy(env);
+  env = standard_env();
+  expect_ok(dt__sym_learn(env, P("s0%4 == 1")));
+  assert_int_equal(dt__sym_new_part(env, 0, 2).id, 0);
+  expect_code(dt__symenv_status(env), DT_E_ARGUMENT);
+  dt__symenv_destroy(env);
+  env = standard_env();
+  assert_int_equal(dt__sym_new_part(env, 1, 3).id, 0); // nothing is known of it
+  dt__symenv_destroy(env);
+}
+
 // A whole scenario; every failure must be a status.
 static dt_status_t scenario(void) {
   dt_symenv_t *env = NULL, *twin = NULL;
@@ -292,4 +342,4 @@ static void test_speed(void **state) {
 }
 
 RUN_TESTS(TEST(test_symbols), TEST(test_none), TEST(test_limits), TEST(test_clone),
-          TEST(test_no_memory), TEST(test_speed))
+          TEST(test_parts), TEST(test_no_memory), TEST(test_speed))

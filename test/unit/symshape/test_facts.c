@@ -326,5 +326,22 @@ static void test_many_parts(void **state) {
   dt__symenv_destroy(env);
 }
 
+// A loop whose extent became a literal after it was made: its own bound still has a number of
+// another residue at its end, which is no contradiction.
+static void test_loop_residue(void **state) {
+  (void)state;
+  dt_symenv_t *env;
+  expect_ok(dt__symenv_create(&env));
+  dt__sym_new(env, DT_SYMBOL_SIZE, (dt_range_t){0, 4}, NULL, "");
+  dt__sym_new_loop(env, P("s0"));
+  expect_ok(dt__sym_learn(env, P("s0 == 3")));
+  expect_ok(dt__sym_learn(env, P("i1%2 == 0")));
+  assert_int_equal(dt__sym_known(env, P("i1 <= 2")), DT_TRUE);
+  assert_int_equal(dt__sym_known(env, P("i1 == 0")), DT_UNKNOWN);
+  assert_int_equal(dt__sym_known(env, P("i1 == 1")), DT_FALSE);
+  dt__symenv_destroy(env);
+}
+
 RUN_TESTS(TEST(test_rows), TEST(test_late_facts), TEST(test_contradictions), TEST(test_decide),
-          TEST(test_require), TEST(test_specialize), TEST(test_freeze), TEST(test_many_parts))
+          TEST(test_require), TEST(test_specialize), TEST(test_freeze), TEST(test_many_parts),
+          TEST(test_loop_residue))

@@ -63,14 +63,18 @@ static int node_of(fuzz_t *f, int op, int a, int b) {
 
 static int tree(fuzz_t *f, int depth);
 
-// Forms that index expressions take: q*(x//q) + x%q, (x*q + r)//q and its remainder, (x//q)//r.
+// Forms that index expressions take: q*(x//q) + x%q, q*((x//q)%r) + x%q, (x*q + r)//q and its
+// remainder, (x//q)//r.
 static int index_form(fuzz_t *f, int depth) {
   int x = tree(f, depth), q = leaf(f), r = leaf(f);
   int div = node_of(f, DT_SYM_FLOORDIV, x, q), mod = node_of(f, DT_SYM_MOD, x, q);
   int flat = node_of(f, DT_SYM_ADD, node_of(f, DT_SYM_MUL, x, q), r);
   static const int64_t powers[] = {2, 4, 8};
   int other, same, c;
-  switch (pick(f, 9)) {
+  switch (pick(f, 10)) {
+  case 9: // q*((x//q)%r) + x%q
+    other = node_of(f, DT_SYM_MUL, node_of(f, DT_SYM_MOD, div, r), q);
+    return node_of(f, DT_SYM_ADD, other, mod);
   case 8:
   case 6: // (x//4)*2 == x//2
     f->ast[f->n] = (ast_t){.op = DT_SYM_CONST, .value = powers[pick(f, 2)]};

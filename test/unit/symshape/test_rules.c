@@ -29,6 +29,12 @@ static const row_t rows[] = {
     R(SUM_DIVMOD, "8*(n4//8) + n4%8", "n4"),
     R(SUM_DIVMOD, "s1*(16*(n4//8) + 2*(n4%8)) + 5", "s1*n4*2 + 5"),
     R(SUM_DIVMOD, "12*(n4//12) + 4*((n4//4)%3) + n4%4", "n4"),
+    R(SUM_DIGITS, "4*((n4//4)%3) + n4%4", "n4%12"),
+    R(SUM_DIGITS, "s0*(s1*((n4//s1)%s13) + n4%s1) + 7", "s0*(n4%(s1*s13)) + 7"),
+    R(SUM_DIGITS, "20*((n4//4)%5) + 5*(n4%4)", "(n4%20)*5"),
+    KEEP("s1*((n4//s1)%s3) + n4%s1", "s1*((n4//s1)%s3) + n4%s1"), // their product may not fit
+    KEEP("4*((n4//4)%(-3)) + n4%4", "n4%4 + ((n4//4)%(-3))*4"),
+    KEEP("3*((n4//4)%3) + n4%4", "n4%4 + ((n4//4)%3)*3"),
     KEEP("8*(n4//8) + 2*(n4%8)", "(n4//8)*8 + (n4%8)*2"),
     R(SUM_EXACT_DIV, "(select(s0 == 1, 6, 10)//4)*4", "select(s0 == 1, 6, 10) - 2"),
     R(RANGE_VALUE, "s13//(-16)", "-1"),
