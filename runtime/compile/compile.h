@@ -36,6 +36,10 @@ void dt__compiler_destroy(dt_compiler_t *compiler); // waits for running jobs; N
 struct dt_jobs *dt__compiler_jobs(dt_compiler_t *compiler);
 struct dt_workers *dt__compiler_workers(const dt_compiler_t *compiler);
 const dt_target_t *dt__compiler_target(const dt_compiler_t *compiler);
+// What code that is carried to others is made for: a machine in general that is a CPU of that name.
+// On a compile thread.
+dt_status_t dt__compiler_level(const dt_compiler_t *compiler, const char *cpu,
+                               dt_target_t *out) DT_MUST_USE;
 bool dt__compiler_verifies(const dt_compiler_t *compiler);
 const char *dt__compiler_jit(const dt_compiler_t *compiler);
 // Whether there is a code generator. Where its file is found it is not opened; on any thread but a

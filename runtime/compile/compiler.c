@@ -466,15 +466,20 @@ typedef struct level_t {
   const char *cpu;
 } level_t;
 
+dt_status_t dt__compiler_level(const dt_compiler_t *compiler, const char *cpu, dt_target_t *out) {
+  DT_TRY(dt__codegen_target(compiler->workers, cpu, COMMON_THREADS, out));
+  out->left_out = compiler->target.left_out;
+  out->l1_bytes = COMMON_L1_BYTES;
+  out->l2_bytes = COMMON_L2_BYTES;
+  return NULL;
+}
+
 static dt_status_t run_level(void *opaque) {
   const level_t *level = opaque;
-  compile_t *compile = level->compile;
-  dt_target_t *target = &compile->target, own = *target;
-  DT_TRY(dt__codegen_target(compile->compiler->workers, level->cpu, COMMON_THREADS, target));
-  target->left_out = own.left_out;
-  target->strict_fp = own.strict_fp;
-  target->l1_bytes = COMMON_L1_BYTES;
-  target->l2_bytes = COMMON_L2_BYTES;
+  dt_target_t *target = &level->compile->target;
+  bool strict_fp = target->strict_fp;
+  DT_TRY(dt__compiler_level(level->compile->compiler, level->cpu, target));
+  target->strict_fp = strict_fp;
   return NULL;
 }
 

@@ -36,6 +36,9 @@ typedef struct dt_decider_build_t {
   bool running;       // it runs
   bool stopped;       // for good
   bool again;         // variants came while it ran
+  bool waits;         // the first variants are not all there yet
+  // One that was brought along, over the first variants; borrowed of the closure. NULL: none.
+  const struct dt_decide_kept_t *kept;
   int64_t ns, all_ns; // how long the last one took, and all of them
   uint64_t made, failed;
 } dt_decider_build_t;

@@ -6,6 +6,7 @@
 #include "runtime/base/life.h"
 #include "runtime/base/options.h"
 #include "runtime/base/status.h"
+#include "runtime/compile/decide.h"
 #include "runtime/exec/function.h"
 #include "runtime/exec/runtime.h"
 #include "runtime/package/refer.h"
@@ -231,6 +232,57 @@ static dt_status_t add_variant(writer_t *w, const dt_function_t *function, const
   return add_entries(w, function, held, out);
 }
 
+// ---- Deciders -------------------------------------------------------------------------------------
+typedef struct decider_t {
+  const dt_function_t *function;
+  const dt_guards_t **programs;
+  uint32_t n;
+  const char *cpu;
+  dt_entry_t entry;
+} decider_t;
+
+static dt_status_t run_decider(void *opaque) {
+  decider_t *decider = opaque;
+  return dt__decide_entry(decider->function->runtime->compiler, decider->programs, decider->n,
+                          decider->function->name, decider->cpu, &decider->entry);
+}
+
+// Where the guards are too many or too large for one decision, they are interpreted.
+static dt_status_t add_decider(writer_t *w, decider_t *decider, dt_pack_decider_t *out) {
+  dt_job_t job = {.run = run_decider, .arg = decider};
+  dt_status_t status =
+      dt__jobs_run(dt__compiler_jobs(decider->function->runtime->compiler), &job, 1, 0);
+  if (dt_status_code(status) == DT_E_LIMIT) {
+    dt_status_free(status);
+    dt__entry_fini(&decider->entry);
+    return NULL;
+  }
+  if (!status)
+    status = add_text(w, &decider->entry.text, &out->entry);
+  if (!status)
+    status = add_copy(w, decider->entry.code, decider->entry.code_bytes, &out->code);
+  dt__entry_fini(&decider->entry);
+  return status;
+}
+
+// With one variant there is nothing to decide.
+static dt_status_t add_deciders(writer_t *w, const dt_function_t *function, const held_t *held,
+                                uint32_t n, dt_pack_function_t *out) {
+  decider_t decider = {.function = function, .n = n};
+  decider.programs = DT_ARENA_ARRAY(&w->arena, const dt_guards_t *, n);
+  if (!decider.programs)
+    return DT_NO_MEMORY();
+  for (uint32_t k = 0; k < n; k++)
+    decider.programs[k] = held[k].variant->guards;
+  for (uint32_t k = 0; k < DT_LEVELS && n > 1; k++) {
+    decider.cpu = dt__levels[k].cpu;
+    decider.entry = (dt_entry_t){0};
+    if (w->levels >> k & 1)
+      DT_TRY(add_decider(w, &decider, &out->deciders[k]));
+  }
+  return NULL;
+}
+
 // ---- Functions ------------------------------------------------------------------------------------
 static void let_go(held_t *held, uint32_t n) {
   for (uint32_t k = 0; k < n; k++) {
@@ -301,7 +353,7 @@ static dt_status_t add_function(writer_t *w, const dt_function_t *function, cons
     return DT_NO_MEMORY();
   for (uint32_t k = 0; k < n; k++)
     DT_TRY(add_variant(w, function, &held[k], &out->variants[k]));
-  return NULL;
+  return add_deciders(w, function, held, n, out);
 }
 
 static dt_status_t write_function(writer_t *w, dt_function_t *function, dt_pack_function_t *out) {
