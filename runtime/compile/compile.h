@@ -159,6 +159,9 @@ typedef struct dt_entry_t {
 dt_status_t dt__compile_entry(dt_compiler_t *compiler, const dt_compile_request_t *request,
                               const char *cpu, dt_entry_t *out) DT_MUST_USE;
 void dt__entry_fini(dt_entry_t *entry);
+// The same programs in code for this machine: what they compute of constants is equal bit by bit.
+dt_status_t dt__compile_here(dt_compiler_t *compiler, const dt_compile_request_t *request,
+                             const char *cpu, dt_compiled_t **out) DT_MUST_USE;
 // Such an entry of what `traced` is, loaded with its code, which is mapped where that is in an open
 // file. DT_E_FORMAT.
 typedef struct dt_code_bytes_t {

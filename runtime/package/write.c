@@ -178,6 +178,30 @@ static dt_status_t add_forms(writer_t *w, const dt_function_t *function, const h
   return NULL;
 }
 
+static bool has_forms(const dt_once_plan_t *plan) {
+  for (uint32_t b = 0; b < plan->n_buffers; b++)
+    if (plan->buffers[b].kept && plan->buffers[b].shared)
+      return true;
+  return false;
+}
+
+// By the level's code where it runs here, else by other code for the same programs.
+static dt_status_t add_level_forms(writer_t *w, const dt_function_t *function, const held_t *held,
+                                   uint32_t level, const dt_compile_request_t *request,
+                                   dt_compiled_t *compiled, dt_pack_variant_t *out) {
+  dt_compiler_t *compiler = function->runtime->compiler;
+  dt_compiled_t *here = NULL;
+  if (!has_forms(&compiled->once_plan))
+    return NULL;
+  bool runs = dt__levels_within(dt__compiler_target(compiler)) >> level & 1;
+  if (!runs)
+    DT_TRY(dt__compile_here(compiler, request, dt__levels[level].cpu, &here));
+  dt_status_t status = add_forms(w, function, held, out->constants, runs ? compiled : here,
+                                 &out->forms[level]);
+  dt__compiled_destroy(here);
+  return status;
+}
+
 // ---- Variants -------------------------------------------------------------------------------------
 static dt_status_t add_entry(writer_t *w, const dt_function_t *function, const held_t *held,
                              uint32_t level, dt_pack_variant_t *out) {
@@ -193,8 +217,8 @@ static dt_status_t add_entry(writer_t *w, const dt_function_t *function, const h
     status = add_text(w, &entry.text, &out->entries[level]);
   if (!status)
     status = add_copy(w, entry.code, entry.code_bytes, &out->codes[level]);
-  if (!status && !w->no_forms && dt__level_runs(level))
-    status = add_forms(w, function, held, out->constants, entry.compiled, &out->forms[level]);
+  if (!status && !w->no_forms)
+    status = add_level_forms(w, function, held, level, &request, entry.compiled, out);
   dt__entry_fini(&entry);
   return status;
 }
