@@ -204,22 +204,23 @@ static bool measure(const options_t *options, rig_t *rig, bench_report_t *report
 }
 
 static int usage(FILE *to) {
-  (void)fputs("usage: " ME " [--threads N] [--dim NAME=SIZE]… [--output FILE] [--json] [--hold]\n"
-              "                   MODEL\n"
-              "\n"
-              "Makes a runtime, opens the ONNX model, or a package (.dtp), and calls it once: "
-              "how long that\n"
-              "took, what memory it added (proportional set size; at most, what is resident), and "
-              "how long later\n"
-              "calls take. Dims that vary have "
-              "size 1\n"
-              "without --dim. --output writes the first result, if it is f32. DUCTILE_CACHE_DIR "
-              "says whether\n"
-              "kept code is used; not set: it is not. MODEL \"none\": a runtime alone. --hold keeps "
-              "all until\n"
-              "standard input ends.\n"
-              "Exit codes: 0 measured; 1 a model was refused; 2 wrong usage.\n",
-              to);
+  (void)fputs(
+      "usage: " ME " [--threads N] [--dim NAME=SIZE]… [--output FILE] [--json] [--hold]\n"
+      "                   MODEL\n"
+      "\n"
+      "Makes a runtime, opens the ONNX model, or a package (.dtp), and calls it once: "
+      "how long that\n"
+      "took, what memory it added (proportional set size; at most, what is resident), and "
+      "how long later\n"
+      "calls take. Dims that vary have "
+      "size 1\n"
+      "without --dim. --output writes the first result, if it is f32. DUCTILE_CACHE_DIR "
+      "says whether\n"
+      "kept code is used; not set: it is not. MODEL \"none\": a runtime alone. --hold keeps "
+      "all until\n"
+      "standard input ends.\n"
+      "Exit codes: 0 measured; 1 a model was refused; 2 wrong usage.\n",
+      to);
   return to == stdout ? 0 : BENCH_EXIT_USAGE;
 }
 

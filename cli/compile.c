@@ -34,7 +34,8 @@ static const cli_option_t rows[] = {
     {"name", CLI_TEXT, offsetof(options_t, name), "NAME",
      "what the function is called in the package (default: the graph's name)", NULL, 0, 0},
     {"weights", CLI_WORD, offsetof(options_t, weights), "WHERE",
-     "in: in the package (the default); ref: where they are, in the model's files, which the package "
+     "in: in the package (the default); ref: where they are, in the model's files, which the "
+     "package "
      "then needs: it says where they lie from its own folder",
      weights, 0, 0},
     {"no-forms", CLI_FLAG, offsetof(options_t, no_forms), NULL,

@@ -59,10 +59,11 @@ static dt_status_t name_set(dt_cpu_set_t set, dt_target_t *out) {
 static dt_status_t level_of(const char *cpu, dt_cpu_set_t *out) {
   if (dt__cpu_level(cpu, out) && dt__cpu_has(*out, DT_CPU_sse41))
     return NULL;
-  return DT_FAIL(DT_E_ARGUMENT,
-                 "CPU '%s' is not known; use x86-64-v2, x86-64-v3, x86-64-v4, one of the last two with "
-                 "+vnni, or \"\" for the host",
-                 cpu);
+  return DT_FAIL(
+      DT_E_ARGUMENT,
+      "CPU '%s' is not known; use x86-64-v2, x86-64-v3, x86-64-v4, one of the last two with "
+      "+vnni, or \"\" for the host",
+      cpu);
 }
 
 dt_status_t dt__host_target(const char *cpu, uint32_t threads, dt_target_t *out) {

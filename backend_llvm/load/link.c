@@ -20,7 +20,7 @@ typedef struct place_t {
 
 typedef struct unit_t {
   dt_elf_t elf;
-  place_t *places;        // by section
+  place_t *places;         // by section
   uint32_t *slots, *stubs; // by symbol: 1 + its number; 0: none
 } unit_t;
 
@@ -214,8 +214,7 @@ static dt_status_t put_slot(link_t *link, const unit_t *unit, uint32_t symbol, u
   dt_image_slot_t slot = {.at = (uint32_t)at, .plus = plus};
   uint64_t place = 0;
   if (is_outside(unit, symbol)) {
-    slot.outside =
-        dt__outside_find(dt__elf_symbol_name(&unit->elf, &unit->elf.symbols[symbol]));
+    slot.outside = dt__outside_find(dt__elf_symbol_name(&unit->elf, &unit->elf.symbols[symbol]));
   } else {
     DT_TRY(symbol_place(link, unit, symbol, &place));
     slot.plus = (int64_t)(place + (uint64_t)plus);

@@ -125,7 +125,7 @@ dt_status_t dt__native_load(const void *object, size_t bytes, dt_native_t **out)
 void dt__native_unload(dt_native_t *native); // NULL allowed; no code of it may be running
 // Address of a defined global function, NULL if there is none.
 void *dt__native_symbol(const dt_native_t *native, const char *name);
-size_t dt__native_bytes(const dt_native_t *native); // mapped
+size_t dt__native_bytes(const dt_native_t *native);   // mapped
 bool dt__native_is_mapped(const dt_native_t *native); // from a file
 
 #endif // DT_BACKEND_LLVM_LOAD_NATIVE_H

@@ -351,8 +351,7 @@ dt_status_t dt__artifact_link(dt_artifact_t *artifact) {
   if (!objects)
     return DT_NO_MEMORY();
   uint32_t n = artifact->n_objects + 1;
-  dt_status_t status =
-      dt__image_link(objects, n, dt__image_is_large(objects, n), &artifact->image);
+  dt_status_t status = dt__image_link(objects, n, dt__image_is_large(objects, n), &artifact->image);
   dt__free(objects);
   artifact->linked = !status;
   for (uint32_t k = 0; k < artifact->n_kernels; k++)
@@ -387,8 +386,8 @@ static dt_status_t load_linked(const dt_artifact_t *a, const dt_code_bytes_t *co
 }
 
 static dt_status_t load(const dt_artifact_place_t *place, dt_artifact_t *a,
-                        const dt_code_bytes_t *code, const dt_traced_t *traced,
-                        uint32_t n_segments, dt_compiled_t *out) {
+                        const dt_code_bytes_t *code, const dt_traced_t *traced, uint32_t n_segments,
+                        dt_compiled_t *out) {
   const dt_op_list_t *ops = traced->hooks ? traced->hooks->ops : NULL;
   out->codegen = place->codegen;
   if (a->linked && place->codegen)

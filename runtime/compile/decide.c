@@ -34,8 +34,8 @@ static dt_status_t load(const void *object, size_t bytes, dt_native_t **out_nati
 }
 
 static dt_status_t emit(const dt_compiler_t *compiler, const dt_tree_t *tree,
-                        const dt_target_t *target, const dt_compile_options_t *options,
-                        void **out, size_t *out_bytes) {
+                        const dt_target_t *target, const dt_compile_options_t *options, void **out,
+                        size_t *out_bytes) {
   dt_workers_t *workers = dt__compiler_workers(compiler);
   if (!workers) {
     const dt_jit_t *jit = NULL;
@@ -73,7 +73,8 @@ dt_status_t dt__decide_compile(const dt_compiler_t *compiler, const dt_guards_t 
                                   .dump_variant = n};
   void *object = NULL;
   size_t bytes = 0;
-  dt_status_t status = emit(compiler, tree, dt__compiler_target(compiler), &options, &object, &bytes);
+  dt_status_t status =
+      emit(compiler, tree, dt__compiler_target(compiler), &options, &object, &bytes);
   if (!status)
     status = load(object, bytes, out_native, out_fn);
   dt__free(object);

@@ -18,7 +18,8 @@ dt_status_t dt__decide_compile(const dt_compiler_t *compiler, const dt_guards_t 
                                dt_decide_fn_t *out_fn) DT_MUST_USE;
 
 // A decider to be kept, for a CPU of that name: an entry, which names all that it decides by, and
-// the bytes of its code. On a compile thread. *out is the caller's, also on failure (dt__entry_fini).
+// the bytes of its code. On a compile thread. *out is the caller's, also on failure
+// (dt__entry_fini).
 dt_status_t dt__decide_entry(const dt_compiler_t *compiler, const dt_guards_t *const *programs,
                              uint32_t n, const char *name, const char *cpu,
                              dt_entry_t *out) DT_MUST_USE;

@@ -63,8 +63,8 @@ static dt_status_t make_decider(const dt_function_t *function, const snapshot_t 
   const dt_decide_kept_t *kept = function->decider.kept;
   dt_status_t status = NULL;
   if (kept)
-    status = dt__decide_find(kept, snapshot->programs, snapshot->n, &decider->native,
-                             &decider->decide);
+    status =
+        dt__decide_find(kept, snapshot->programs, snapshot->n, &decider->native, &decider->decide);
   decider->kept = decider->native != NULL;
   if (!status && !decider->native)
     status = dt__decide_compile(function->runtime->compiler, snapshot->programs, snapshot->n,
@@ -185,7 +185,8 @@ static void post(dt_function_t *function) {
 static bool is_worth_it(const dt_function_t *function) {
   const dt_variant_list_t *list = atomic_load_explicit(&function->list, memory_order_relaxed);
   const dt_decide_kept_t *kept = function->decider.kept;
-  return (kept && kept->n == list->n) || list->n >= MANY || dt__codegen_is_open(dt__compiler_workers(function->runtime->compiler));
+  return (kept && kept->n == list->n) || list->n >= MANY ||
+         dt__codegen_is_open(dt__compiler_workers(function->runtime->compiler));
 }
 
 void dt__decider_request(dt_function_t *function) {

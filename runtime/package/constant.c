@@ -55,8 +55,8 @@ static dt_status_t make_tensor(lazy_t *lazy, const dt_pack_constant_t *constant,
 }
 
 // Of `n` bytes; `what` says what is wrong where the sum is another, and is taken.
-static dt_status_t make(dt_pack_bytes_t *bytes, const dt_pack_constant_t *constant, dt_pack_part_t of,
-                        char *what, dt_tensor_t **out) {
+static dt_status_t make(dt_pack_bytes_t *bytes, const dt_pack_constant_t *constant,
+                        dt_pack_part_t of, char *what, dt_tensor_t **out) {
   lazy_t *lazy = dt__calloc(1, sizeof(*lazy));
   if (!lazy) {
     dt__free(what);
@@ -75,8 +75,8 @@ static dt_status_t make(dt_pack_bytes_t *bytes, const dt_pack_constant_t *consta
 }
 
 // ---- Files ----------------------------------------------------------------------------------------
-static dt_status_t open_at(const dt_package_t *package, const dt_pack_file_t *file, const char *path,
-                           dt_pack_bytes_t **out) {
+static dt_status_t open_at(const dt_package_t *package, const dt_pack_file_t *file,
+                           const char *path, dt_pack_bytes_t **out) {
   const dt_pack_source_t source = {.path = path};
   DT_TRY(dt__pack_bytes_take(&source, package->copy, out));
   size_t bytes = (*out)->bytes;
@@ -150,8 +150,8 @@ dt_status_t dt__pack_constant(dt_package_t *package, uint32_t constant, dt_tenso
   dt_status_t status = NULL;
   dt__mutex_lock(&package->mutex);
   if (!package->tensors[constant])
-    status = make_constant(package, &package->index.constants[constant],
-                           &package->tensors[constant]);
+    status =
+        make_constant(package, &package->index.constants[constant], &package->tensors[constant]);
   *out = package->tensors[constant];
   dt_tensor_retain(*out);
   dt__mutex_unlock(&package->mutex);

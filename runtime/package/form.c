@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forms of packages: what a level's code computes from constants alone lies in the file, and is used
-// from there (runtime/exec/forms.h), so that processes share it.
+// Forms of packages: what a level's code computes from constants alone lies in the file, and is
+// used from there (runtime/exec/forms.h), so that processes share it.
 #include "runtime/package/package.h"
 
 #include "runtime/base/status.h"
@@ -53,8 +53,8 @@ static bool fits(const dt_package_t *package, const dt_pack_variant_t *variant,
               memcmp(form->digest, buffer->digest, sizeof(form->digest)) == 0;
   for (uint32_t i = 0; good && i < form->n_constants; i++) {
     uint32_t own = plan->numbers[buffer->first + i];
-    good = own < variant->n_constants && dt__pack_same(&constants[form->constants[i]],
-                                                       &constants[variant->constants[own]]);
+    good = own < variant->n_constants &&
+           dt__pack_same(&constants[form->constants[i]], &constants[variant->constants[own]]);
   }
   return good;
 }

@@ -99,8 +99,8 @@ typedef struct dt_pack_variant_t {
   dt_pack_forms_t forms[DT_LEVELS];
 } dt_pack_variant_t;
 
-// The compiled decision over a function's variants, for a level: an entry (runtime/compile/decide.h)
-// and its linked code; 0: there is none, and guards are interpreted.
+// The compiled decision over a function's variants, for a level: an entry
+// (runtime/compile/decide.h) and its linked code; 0: there is none, and guards are interpreted.
 typedef struct dt_pack_decider_t {
   uint32_t entry, code;
 } dt_pack_decider_t;

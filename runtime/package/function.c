@@ -161,8 +161,7 @@ static dt_status_t add_variants(dt_package_t *package, dt_function_t *function,
   function->decider.kept = &program->decider;
   for (uint32_t k = 0; k < index->n_variants; k++) {
     dt_variant_t *variant = NULL;
-    DT_TRY(make_variant(package, function, &index->variants[k], level, &program->offers,
-                        &variant));
+    DT_TRY(make_variant(package, function, &index->variants[k], level, &program->offers, &variant));
     dt__mutex_lock(&function->mutex);
     dt_status_t status = dt__variant_publish(function, variant);
     dt__mutex_unlock(&function->mutex);

@@ -45,9 +45,9 @@ static dt_status_t check_variant(const dt_package_t *package, const dt_pack_vari
     good = good && variant->constants[k] < index->n_constants;
   for (uint32_t k = 0; k < DT_LEVELS; k++) {
     const dt_pack_forms_t *forms = &variant->forms[k];
-    good = good && (index->levels >> k & 1
-                        ? is_part(package, variant->entries[k]) && is_part(package, variant->codes[k])
-                        : variant->entries[k] == 0 && variant->codes[k] == 0);
+    good = good && (index->levels >> k & 1 ? is_part(package, variant->entries[k]) &&
+                                                 is_part(package, variant->codes[k])
+                                           : variant->entries[k] == 0 && variant->codes[k] == 0);
     for (uint32_t i = 0; i < forms->n; i++)
       good = good && forms->forms[i] <= index->n_forms;
   }
@@ -196,8 +196,9 @@ dt_status_t dt_package_open(dt_runtime_t *runtime, const char *path,
   if (!path || !out)
     return DT_FAIL(DT_E_ARGUMENT, "dt_package_open: %s: NULL", path ? "out" : "path");
   *out = NULL;
-  return dt__status_annotate(open_source(runtime, &(dt_pack_source_t){.path = path, .code = true}, options, out),
-                             "dt_package_open: %s", path);
+  return dt__status_annotate(
+      open_source(runtime, &(dt_pack_source_t){.path = path, .code = true}, options, out),
+      "dt_package_open: %s", path);
 }
 
 dt_status_t dt_package_open_descriptor(dt_runtime_t *runtime, int descriptor,
@@ -205,8 +206,9 @@ dt_status_t dt_package_open_descriptor(dt_runtime_t *runtime, int descriptor,
   if (!out)
     return DT_FAIL(DT_E_ARGUMENT, "dt_package_open_descriptor: out: NULL");
   *out = NULL;
-  return dt__status_annotate(open_source(runtime, &(dt_pack_source_t){.fd = descriptor}, options, out),
-                             "dt_package_open_descriptor");
+  return dt__status_annotate(
+      open_source(runtime, &(dt_pack_source_t){.fd = descriptor}, options, out),
+      "dt_package_open_descriptor");
 }
 
 dt_status_t dt_package_open_memory(dt_runtime_t *runtime, const void *data, size_t bytes,

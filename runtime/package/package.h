@@ -19,7 +19,7 @@ typedef struct dt_pack_bytes_t {
   _Atomic uint32_t refs;
   const void *data;
   size_t bytes;
-  void *map, *block; // what ends with it: a mapping, or memory; NULL: borrowed
+  void *map, *block;     // what ends with it: a mapping, or memory; NULL: borrowed
   dt_file_stamp_t stamp; // of the file that is mapped
   int fd;                // of it, open, where code may be mapped from it; -1: none
 } dt_pack_bytes_t;

@@ -133,10 +133,11 @@ static dt_status_t compute(writer_t *w, const dt_function_t *function, const hel
 }
 
 static bool is_form(const writer_t *w, const dt_pack_form_t *a, const dt_pack_form_t *b) {
-  bool same = a->n_constants == b->n_constants &&
-              memcmp(a->digest, b->digest, sizeof(a->digest)) == 0;
+  bool same =
+      a->n_constants == b->n_constants && memcmp(a->digest, b->digest, sizeof(a->digest)) == 0;
   for (uint32_t i = 0; same && i < a->n_constants; i++)
-    same = dt__pack_same(&w->constants.items[a->constants[i]], &w->constants.items[b->constants[i]]);
+    same =
+        dt__pack_same(&w->constants.items[a->constants[i]], &w->constants.items[b->constants[i]]);
   return same;
 }
 
@@ -196,8 +197,8 @@ static dt_status_t add_level_forms(writer_t *w, const dt_function_t *function, c
   bool runs = dt__levels_within(dt__compiler_target(compiler)) >> level & 1;
   if (!runs)
     DT_TRY(dt__compile_here(compiler, request, dt__levels[level].cpu, &here));
-  dt_status_t status = add_forms(w, function, held, out->constants, runs ? compiled : here,
-                                 &out->forms[level]);
+  dt_status_t status =
+      add_forms(w, function, held, out->constants, runs ? compiled : here, &out->forms[level]);
   dt__compiled_destroy(here);
   return status;
 }

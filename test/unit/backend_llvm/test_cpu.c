@@ -107,7 +107,7 @@ static void test_targets(void **state) {
 static void test_more_than_the_host_has(void **state) {
   (void)state;
   static const char *const levels[] = {"x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v3+vnni",
-                                      "x86-64-v4+vnni"};
+                                       "x86-64-v4+vnni"};
   expect_ok(dt__host_runs(""));
   expect_ok(dt__host_runs(NULL));
   for (size_t k = 0; k < sizeof(levels) / sizeof(levels[0]); k++) {

@@ -169,7 +169,8 @@ static void test_images(void **state) {
   dt__image_fini(&image);
   // Functions of one name; and every mapping that fails in turn.
   const dt_object_t twice[] = {both[1], both[1]};
-  expect_told(dt__image_link(twice, 2, true, &image), DT_E_COMPILE, "two functions are called 'other'");
+  expect_told(dt__image_link(twice, 2, true, &image), DT_E_COMPILE,
+              "two functions are called 'other'");
   expect_ok(dt__image_link(both, 1, true, &image));
   const dt_native_file_t own = {file_of(&image, 0), 0};
   for (uint64_t n = 1; n < 6; n++)
@@ -299,5 +300,5 @@ static void test_damage(void **state) {
 }
 
 RUN_TESTS(TEST(test_load), TEST(test_images), TEST(test_numbers_of_images),
-          TEST(test_unknown_symbol), TEST(test_writable_data),
-          TEST(test_truncation), TEST(test_damage))
+          TEST(test_unknown_symbol), TEST(test_writable_data), TEST(test_truncation),
+          TEST(test_damage))

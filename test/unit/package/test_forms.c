@@ -114,8 +114,7 @@ static void write_two(void) {
 static void test_forms_are_used_from_the_file(void **state) {
   (void)state;
   write_two();
-  assert_true(bytes_of(path_of("forms.dtp")) >=
-              bytes_of(path_of("bare.dtp")) + W_BYTES + V_BYTES);
+  assert_true(bytes_of(path_of("forms.dtp")) >= bytes_of(path_of("bare.dtp")) + W_BYTES + V_BYTES);
   dt_function_t *bare = open_in(f.runtime, path_of("bare.dtp"), "a");
   assert_int_equal(held().packed_bytes, W_BYTES + V_BYTES);
   dt_tensor_t *want = answer(bare, ROWS);
@@ -297,8 +296,7 @@ static void write_referring(const char *path, const char *file, bool no_forms) {
   RELEASE(w);
 }
 
-static dt_status_t try(const char *path, const dt_package_options_t *options,
-                       dt_function_t **out) {
+static dt_status_t try(const char *path, const dt_package_options_t *options, dt_function_t **out) {
   dt_package_t *package = NULL;
   dt_status_t status = dt_package_open(f.runtime, path, options, &package);
   if (!status)

@@ -572,10 +572,10 @@ static int end(void **state) {
   return folder_drop(folder);
 }
 
-RUN_TESTS_WITH(begin, end, TEST(test_bits_are_those_of_the_level), TEST(test_ways_to_open), TEST(test_code_is_mapped),
-               TEST(test_equal_input_gives_equal_bytes), TEST(test_weights_are_there_once),
-               TEST(test_constants_are_as_updated), TEST(test_a_miss_compiles_or_is_refused),
-               TEST(test_odd_constants_and_integers),
+RUN_TESTS_WITH(begin, end, TEST(test_bits_are_those_of_the_level), TEST(test_ways_to_open),
+               TEST(test_code_is_mapped), TEST(test_equal_input_gives_equal_bytes),
+               TEST(test_weights_are_there_once), TEST(test_constants_are_as_updated),
+               TEST(test_a_miss_compiles_or_is_refused), TEST(test_odd_constants_and_integers),
                TEST(test_deciders_are_brought_along), TEST(test_what_cannot_be_written),
                TEST(test_levels_that_do_not_run_are_refused),
                TEST(test_the_best_level_within_the_runtimes_own), TEST(test_names_and_options),
