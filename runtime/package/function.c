@@ -149,7 +149,7 @@ static dt_status_t make_variant(dt_package_t *package, dt_function_t *function,
     dt__traced_destroy(traced);
     return status;
   }
-  return dt__variant_adopt(function, &request, traced, compiled, out);
+  return dt__pack_blame(dt__variant_adopt(function, &request, traced, compiled, out));
 }
 
 static dt_status_t add_variants(dt_package_t *package, dt_function_t *function,

@@ -124,7 +124,7 @@ static dt_status_t compute(writer_t *w, const dt_function_t *function, const hel
                           .home = own->home,
                           .strict_fp = own->strict_fp,
                           .runtime = function->runtime};
-  const dt_bindings_peers_t alone = {NULL};
+  const dt_bindings_peers_t alone = {.list = NULL};
   if (!DT_VEC_RESERVE(&w->arena, &w->bindings))
     return DT_NO_MEMORY();
   DT_TRY(dt__bindings_create(function, &variant, held->tensors, &alone, out));
