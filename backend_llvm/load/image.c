@@ -40,8 +40,7 @@ uint32_t dt__outside_find(const char *name) {
 uintptr_t dt__outside_address(uint32_t outside) { return outside_at(outside - 1).address; }
 
 bool dt__image_fits(const dt_image_t *image) {
-  bool good = image->code_bytes > 0 && image->code_bytes % DT_IMAGE_PAGE == 0 &&
-              image->data_bytes % DT_IMAGE_PAGE == 0 && dt__image_bytes(image) <= MOST_BYTES;
+  bool good = image->code_bytes > 0 && dt__image_bytes(image) <= MOST_BYTES;
   for (uint32_t i = 0; good && i < image->n_slots; i++) {
     const dt_image_slot_t *slot = &image->slots[i];
     good = slot->at <= image->data_bytes && image->data_bytes - slot->at >= sizeof(uint64_t) &&
@@ -50,6 +49,13 @@ bool dt__image_fits(const dt_image_t *image) {
   for (uint32_t i = 0; good && i < image->n_functions; i++)
     good = image->functions[i].at < image->code_bytes;
   return good;
+}
+
+bool dt__image_is_large(const dt_object_t *objects, uint32_t n) {
+  size_t bytes = 0;
+  for (uint32_t k = 0; k < n; k++)
+    bytes += objects[k].bytes;
+  return bytes >= DT_IMAGE_LARGE;
 }
 
 void dt__image_fini(dt_image_t *image) {

@@ -6,13 +6,15 @@
 //   [ code: sections that hold no address, stubs of outside functions | data: sections that do, a
 //     table of addresses ]
 //
-// Both begin a page and end with zeros up to one.
+// In whole pages both begin a page and end with zeros up to one, so that they can be mapped from a
+// file; small images are not worth that, and are copied.
 #ifndef DT_BACKEND_LLVM_LOAD_IMAGE_H
 #define DT_BACKEND_LLVM_LOAD_IMAGE_H
 
 #include "ductile/base.h"
 
 #define DT_IMAGE_PAGE ((uint32_t)4096)
+#define DT_IMAGE_LARGE ((size_t)16384) // bytes of objects from which on pages are worth it
 
 typedef struct dt_object_t {
   void *data;
@@ -46,7 +48,14 @@ static inline size_t dt__image_bytes(const dt_image_t *image) {
 // Links objects (ELF64 x86-64 relocatable). They may reference nothing outside themselves but what
 // the allow-list names; anything else is refused with DT_E_COMPILE naming the symbol, as are
 // functions of one name. On failure *out is zero; else all of it is the caller's.
-dt_status_t dt__image_link(const dt_object_t *objects, uint32_t n, dt_image_t *out) DT_MUST_USE;
+dt_status_t dt__image_link(const dt_object_t *objects, uint32_t n, bool pages,
+                           dt_image_t *out) DT_MUST_USE;
+// Whether there are so many.
+bool dt__image_is_large(const dt_object_t *objects, uint32_t n);
+// Whether it is in whole pages.
+static inline bool dt__image_has_pages(const dt_image_t *image) {
+  return image->code_bytes % DT_IMAGE_PAGE == 0 && image->data_bytes % DT_IMAGE_PAGE == 0;
+}
 void dt__image_fini(dt_image_t *image);
 // Whether all numbers of an image that was read are inside of it.
 bool dt__image_fits(const dt_image_t *image);

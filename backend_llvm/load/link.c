@@ -11,6 +11,7 @@
 
 #define MOST_BYTES ((uint64_t)1 << 30)
 #define STUB_BYTES 8
+#define LINE 64u
 
 typedef struct place_t {
   bool mapped, data; // in the image; in its data
@@ -28,6 +29,7 @@ typedef struct link_t {
   uint32_t n_units, n_slots, n_stubs, n_fixed; // n_fixed: slots in sections
   uint64_t code, data;                         // bytes so far
   uint64_t stubs, table;                       // where they begin
+  uint64_t unit;                               // that code and data are a multiple of
   dt_image_t *out;
 } link_t;
 
@@ -70,6 +72,8 @@ static dt_status_t place_sections(link_t *link, unit_t *unit) {
     if (!is_wanted(&unit->elf, section))
       continue;
     place->mapped = true;
+    if (section->sh_addralign > link->unit)
+      link->unit = DT_IMAGE_PAGE; // data that begin behind the code are aligned, too
     place->data = place->data || (section->sh_flags & SHF_WRITE) != 0;
     if (place->data && (section->sh_flags & SHF_EXECINSTR) != 0)
       return DT_FAIL(DT_E_COMPILE, "object file: section %s has addresses between its code",
@@ -338,7 +342,7 @@ static dt_status_t place_all(link_t *link) {
   link->code += (uint64_t)link->n_stubs * STUB_BYTES;
   link->data += (uint64_t)link->n_slots * sizeof(uint64_t);
   link->code += link->code == 0;
-  if (!align_up(&link->code, DT_IMAGE_PAGE) || !align_up(&link->data, DT_IMAGE_PAGE) ||
+  if (!align_up(&link->code, link->unit) || !align_up(&link->data, link->unit) ||
       link->code + link->data > MOST_BYTES)
     return too_large();
   return NULL;
@@ -365,9 +369,12 @@ static dt_status_t link_all(link_t *link, const dt_object_t *objects) {
   return add_functions(link);
 }
 
-dt_status_t dt__image_link(const dt_object_t *objects, uint32_t n, dt_image_t *out) {
+dt_status_t dt__image_link(const dt_object_t *objects, uint32_t n, bool pages, dt_image_t *out) {
   *out = (dt_image_t){0};
-  link_t link = {.units = dt__calloc(n, sizeof(*link.units)), .n_units = n, .out = out};
+  link_t link = {.units = dt__calloc(n, sizeof(*link.units)),
+                 .n_units = n,
+                 .unit = pages ? DT_IMAGE_PAGE : LINE,
+                 .out = out};
   dt_status_t status = link.units ? link_all(&link, objects) : DT_NO_MEMORY();
   for (uint32_t u = 0; link.units && u < n; u++) {
     dt__free(link.units[u].places);

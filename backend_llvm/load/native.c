@@ -70,7 +70,7 @@ static dt_status_t load_file(const dt_image_t *image, const dt_native_file_t *fi
 // A file that may not be run from, as on a file system mounted noexec, is copied.
 static dt_status_t load(const dt_image_t *image, const dt_native_file_t *file,
                         dt_code_memory_t *memory) {
-  if (!file)
+  if (!file || !dt__image_has_pages(image))
     return load_copy(image, memory);
   dt_status_t status = load_file(image, file, memory);
   if (dt_status_code(status) != DT_E_UNSUPPORTED)
@@ -116,7 +116,7 @@ dt_status_t dt__native_load(const void *object, size_t bytes, dt_native_t **out)
   const dt_object_t only = {(void *)(uintptr_t)object, bytes}; // it is only read
   dt_image_t image;
   *out = NULL;
-  DT_TRY(dt__image_link(&only, 1, &image));
+  DT_TRY(dt__image_link(&only, 1, false, &image));
   dt_status_t status = dt__native_load_image(&image, NULL, out);
   dt__image_fini(&image);
   return status;

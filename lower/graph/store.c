@@ -82,6 +82,8 @@ static void store_input(storing_t *st, dt_graph_input_t *input) {
   dt__stream_flag(st->s, &input->donated);
   dt__stream_flag(st->s, &input->is_int);
   dt__sym_store(st->s, st->graph->env, &input->value);
+  st->s->failed = st->s->failed || (input->align & (input->align - 1)) ||
+                  (input->is_int && (input->rank || dt__dtype_is_float(input->dtype)));
 }
 
 // Without data, which the reader gives.

@@ -208,27 +208,10 @@ static uint32_t info_words(const dt_artifact_place_t *place) {
   return place->codegen ? place->codegen->info_words : 1;
 }
 
-static void describe_image(dt_stream_t *s, dt_image_t *image) {
-  dt__stream_number(s, &image->code_bytes);
-  dt__stream_number(s, &image->data_bytes);
-  image->slots = dt__stream_list(s, &image->n_slots, image->slots, sizeof(*image->slots));
-  for (uint32_t k = 0; k < image->n_slots && !s->failed; k++) {
-    dt__stream_number(s, &image->slots[k].at);
-    dt__stream_number(s, &image->slots[k].outside);
-    dt__stream_signed(s, &image->slots[k].plus);
-  }
-  image->functions =
-      dt__stream_list(s, &image->n_functions, image->functions, sizeof(*image->functions));
-  for (uint32_t k = 0; k < image->n_functions && !s->failed; k++) {
-    dt__stream_text(s, &image->functions[k].name);
-    dt__stream_number(s, &image->functions[k].at);
-  }
-}
-
 static void describe_code(dt_stream_t *s, dt_artifact_t *a) {
   dt__stream_flag(s, &a->linked);
   if (a->linked) {
-    describe_image(s, &a->image);
+    dt__image_store(s, &a->image);
     return;
   }
   dt__stream_bytes(s, &a->host.data, &a->host.bytes);
@@ -367,7 +350,8 @@ dt_status_t dt__artifact_link(dt_artifact_t *artifact) {
   dt_object_t *objects = all_objects(artifact);
   if (!objects)
     return DT_NO_MEMORY();
-  dt_status_t status = dt__image_link(objects, artifact->n_objects + 1, &artifact->image);
+  uint32_t n = artifact->n_objects + 1;
+  dt_status_t status = dt__image_link(objects, n, dt__image_is_large(objects, n), &artifact->image);
   dt__free(objects);
   artifact->linked = !status;
   for (uint32_t k = 0; k < artifact->n_kernels; k++)
@@ -394,15 +378,10 @@ static dt_status_t load_cpu(const dt_artifact_t *a, dt_compiled_t *out) {
 // The same of an image, which is one unit.
 static dt_status_t load_linked(const dt_artifact_t *a, const dt_code_bytes_t *code,
                                dt_compiled_t *out) {
-  dt_image_t image = a->image;
-  const dt_native_file_t file = {code ? code->fd : -1, code ? code->offset : 0};
-  if (!code || !dt__image_fits(&image) || dt__image_bytes(&image) != code->bytes)
-    return DT_FAIL(DT_E_FORMAT, "its code is not where it says");
   for (uint32_t k = 0; k < a->n_kernels; k++)
     if (a->infos[k])
       return DT_FAIL(DT_E_FORMAT, "kernel %u is in unit %u of 1", k, a->infos[k]);
-  image.bytes = (void *)(uintptr_t)code->data; // only read
-  DT_TRY(dt__load_image(&image, code->fd >= 0 ? &file : NULL, out));
+  DT_TRY(dt__load_image(&a->image, code, out));
   return dt__load_kernels(a->infos, a->n_kernels, out);
 }
 

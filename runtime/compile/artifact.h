@@ -14,8 +14,8 @@ typedef struct dt_artifact_t {
   dt_object_t host;     // data owned
   dt_object_t *objects; // and their data owned; one a unit of kernels
   uint32_t n_objects;
-  // Instead of objects: all code linked. An entry then says what is in the image; its bytes are kept
-  // apart. Owned.
+  // Instead of objects: all code linked. An entry then says what is in the image; its bytes are
+  // kept apart. Owned.
   bool linked;
   dt_image_t image;
   // Of a device: how each kernel is launched, codegen->info_words numbers a kernel, as they mean

@@ -36,6 +36,10 @@ void dt__compiler_destroy(dt_compiler_t *compiler); // waits for running jobs; N
 struct dt_jobs *dt__compiler_jobs(dt_compiler_t *compiler);
 struct dt_workers *dt__compiler_workers(const dt_compiler_t *compiler);
 const dt_target_t *dt__compiler_target(const dt_compiler_t *compiler);
+// What code that is carried to others is made for: a machine in general that is a CPU of that name.
+// On a compile thread.
+dt_status_t dt__compiler_level(const dt_compiler_t *compiler, const char *cpu,
+                               dt_target_t *out) DT_MUST_USE;
 bool dt__compiler_verifies(const dt_compiler_t *compiler);
 const char *dt__compiler_jit(const dt_compiler_t *compiler);
 // Whether there is a code generator. Where its file is found it is not opened; on any thread but a
@@ -165,6 +169,9 @@ typedef struct dt_entry_t {
 dt_status_t dt__compile_entry(dt_compiler_t *compiler, const dt_compile_request_t *request,
                               const char *cpu, dt_entry_t *out) DT_MUST_USE;
 void dt__entry_fini(dt_entry_t *entry);
+// The same programs in code for this machine: what they compute of constants is equal bit by bit.
+dt_status_t dt__compile_here(dt_compiler_t *compiler, const dt_compile_request_t *request,
+                             const char *cpu, dt_compiled_t **out) DT_MUST_USE;
 // Such an entry of what `traced` is, loaded with its code, which is mapped where that is in an open
 // file. DT_E_FORMAT.
 typedef struct dt_code_bytes_t {

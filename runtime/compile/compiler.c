@@ -472,29 +472,55 @@ dt_status_t dt__compile(dt_compiler_t *compiler, const dt_compile_request_t *req
 typedef struct level_t {
   compile_t *compile;
   const char *cpu;
+  bool here; // its programs, in code for this machine
 } level_t;
 
-static dt_status_t run_level(void *opaque) {
-  const level_t *level = opaque;
-  compile_t *compile = level->compile;
-  dt_target_t *target = &compile->target, own = *target;
-  DT_TRY(dt__codegen_target(compile->compiler->workers, level->cpu, COMMON_THREADS, target));
-  target->left_out = own.left_out;
-  target->strict_fp = own.strict_fp;
-  target->l1_bytes = COMMON_L1_BYTES;
-  target->l2_bytes = COMMON_L2_BYTES;
+dt_status_t dt__compiler_level(const dt_compiler_t *compiler, const char *cpu, dt_target_t *out) {
+  DT_TRY(dt__codegen_target(compiler->workers, cpu, COMMON_THREADS, out));
+  out->left_out = compiler->target.left_out;
+  out->l1_bytes = COMMON_L1_BYTES;
+  out->l2_bytes = COMMON_L2_BYTES;
   return NULL;
 }
 
-static dt_status_t make_entry(compile_t *compile, const char *cpu, dt_entry_t *out) {
-  level_t level = {compile, cpu};
+static dt_status_t run_level(void *opaque) {
+  const level_t *level = opaque;
+  dt_target_t *target = &level->compile->target;
+  bool strict_fp = target->strict_fp;
+  const dt_target_t *own = &level->compile->compiler->target;
+  DT_TRY(dt__compiler_level(level->compile->compiler, level->cpu, target));
+  target->strict_fp = strict_fp;
+  if (level->here) {
+    memcpy(target->cpu, own->cpu, sizeof(target->cpu));
+    memcpy(target->features, own->features, sizeof(target->features));
+  }
+  return NULL;
+}
+
+static compile_t common(dt_compiler_t *compiler, const dt_compile_request_t *request) {
+  compile_t compile = {.compiler = compiler,
+                       .traced = request->traced,
+                       .name = request->name,
+                       .variant = request->variant,
+                       .target = compiler->target,
+                       .units = COMMON_UNITS};
+  compile.target.strict_fp = request->strict_fp;
+  return compile;
+}
+
+// Without `keep`: as code for this machine, which computes the same from constants.
+static dt_status_t compile_level(compile_t *compile, const char *cpu, dt_artifact_t *keep,
+                                 dt_compiled_t **out) {
+  level_t level = {compile, cpu, keep == NULL};
   dt_job_t job = {.run = run_level, .arg = &level};
-  dt_artifact_t artifact = {0};
   DT_TRY(dt__jobs_run(compile->compiler->jobs, &job, 1, 0));
-  out->compiled = dt__calloc(1, sizeof(*out->compiled));
-  if (!out->compiled)
-    return DT_NO_MEMORY();
-  dt_status_t status = compile_all(compile, &artifact, out->compiled);
+  *out = dt__calloc(1, sizeof(**out));
+  return *out ? compile_all(compile, keep, *out) : DT_NO_MEMORY();
+}
+
+static dt_status_t make_entry(compile_t *compile, const char *cpu, dt_entry_t *out) {
+  dt_artifact_t artifact = {0};
+  dt_status_t status = compile_level(compile, cpu, &artifact, &out->compiled);
   const dt_artifact_place_t place = {.codegen = NULL};
   if (!status)
     status = dt__artifact_link(&artifact);
@@ -508,6 +534,21 @@ static dt_status_t make_entry(compile_t *compile, const char *cpu, dt_entry_t *o
   return status;
 }
 
+dt_status_t dt__compile_here(dt_compiler_t *compiler, const dt_compile_request_t *request,
+                             const char *cpu, dt_compiled_t **out) {
+  compile_t compile = common(compiler, request);
+  *out = NULL;
+  dt__arena_init(&compile.arena, 0);
+  dt_status_t status = compile_level(&compile, cpu, NULL, out);
+  dt__symenv_destroy(compile.env);
+  dt__arena_fini(&compile.arena);
+  if (status) {
+    dt__compiled_destroy(*out);
+    *out = NULL;
+  }
+  return status;
+}
+
 void dt__entry_fini(dt_entry_t *entry) {
   dt__compiled_destroy(entry->compiled);
   dt__free(entry->code);
@@ -518,13 +559,7 @@ dt_status_t dt__compile_entry(dt_compiler_t *compiler, const dt_compile_request_
                               const char *cpu, dt_entry_t *out) {
   *out = (dt_entry_t){0};
   dt__text_init(&out->text);
-  compile_t compile = {.compiler = compiler,
-                       .traced = request->traced,
-                       .name = request->name,
-                       .variant = request->variant,
-                       .target = compiler->target,
-                       .units = COMMON_UNITS};
-  compile.target.strict_fp = request->strict_fp;
+  compile_t compile = common(compiler, request);
   dt__watch_enter(request->watch);
   dt__arena_init(&compile.arena, 0);
   compile.arena.watch = request->watch;

@@ -17,4 +17,25 @@ dt_status_t dt__decide_compile(const dt_compiler_t *compiler, const dt_guards_t 
                                uint32_t n, const char *name, dt_native_t **out_native,
                                dt_decide_fn_t *out_fn) DT_MUST_USE;
 
+// A decider to be kept, for a CPU of that name: an entry, which names all that it decides by, and
+// the bytes of its code. On a compile thread. *out is the caller's, also on failure
+// (dt__entry_fini).
+dt_status_t dt__decide_entry(const dt_compiler_t *compiler, const dt_guards_t *const *programs,
+                             uint32_t n, const char *name, const char *cpu,
+                             dt_entry_t *out) DT_MUST_USE;
+// Such an entry of `n` programs.
+typedef struct dt_decide_kept_t {
+  uint32_t n;
+  const void *data; // NULL: there is none
+  size_t bytes;
+  dt_code_bytes_t code;
+} dt_decide_kept_t;
+// Loads it as dt__decide_compile would make it, if it decides between just these programs; else
+// *out_native is NULL. DT_E_FORMAT.
+dt_status_t dt__decide_find(const dt_decide_kept_t *kept, const dt_guards_t *const *programs,
+                            uint32_t n, dt_native_t **out_native,
+                            dt_decide_fn_t *out_fn) DT_MUST_USE;
+// Loads it, whatever it decides between, and runs nothing; for tests.
+dt_status_t dt__decide_load(const dt_decide_kept_t *kept) DT_MUST_USE;
+
 #endif // DT_RUNTIME_COMPILE_DECIDE_H

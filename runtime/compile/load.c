@@ -18,12 +18,39 @@ dt_status_t dt__load_objects(const dt_object_t *objects, uint32_t n, dt_compiled
   return NULL;
 }
 
-dt_status_t dt__load_image(const dt_image_t *image, const dt_native_file_t *file,
+void dt__image_store(dt_stream_t *s, dt_image_t *image) {
+  dt__stream_number(s, &image->code_bytes);
+  dt__stream_number(s, &image->data_bytes);
+  image->slots = dt__stream_list(s, &image->n_slots, image->slots, sizeof(*image->slots));
+  for (uint32_t k = 0; k < image->n_slots && !s->failed; k++) {
+    dt__stream_number(s, &image->slots[k].at);
+    dt__stream_number(s, &image->slots[k].outside);
+    dt__stream_signed(s, &image->slots[k].plus);
+  }
+  image->functions =
+      dt__stream_list(s, &image->n_functions, image->functions, sizeof(*image->functions));
+  for (uint32_t k = 0; k < image->n_functions && !s->failed; k++) {
+    dt__stream_text(s, &image->functions[k].name);
+    dt__stream_number(s, &image->functions[k].at);
+  }
+}
+
+dt_status_t dt__load_native(const dt_image_t *image, const dt_code_bytes_t *code,
+                            dt_native_t **out) {
+  dt_image_t own = *image;
+  const dt_native_file_t file = {code ? code->fd : -1, code ? code->offset : 0};
+  if (!code || !dt__image_fits(&own) || dt__image_bytes(&own) != code->bytes)
+    return DT_FAIL(DT_E_FORMAT, "its code is not where it says");
+  own.bytes = (void *)(uintptr_t)code->data; // only read
+  return dt__native_load_image(&own, code->fd >= 0 ? &file : NULL, out);
+}
+
+dt_status_t dt__load_image(const dt_image_t *image, const dt_code_bytes_t *code,
                            dt_compiled_t *out) {
   out->units = dt__calloc(1, sizeof(*out->units));
   if (!out->units)
     return DT_NO_MEMORY();
-  DT_TRY(dt__native_load_image(image, file, &out->units[0]));
+  DT_TRY(dt__load_native(image, code, &out->units[0]));
   out->n_units = 1;
   out->code_bytes += dt__native_bytes(out->units[0]);
   return NULL;

@@ -60,9 +60,15 @@ static dt_status_t make_decider(const dt_function_t *function, const snapshot_t 
   if (!decider)
     return DT_NO_MEMORY();
   decider->n = snapshot->n;
-  dt_status_t status =
-      dt__decide_compile(function->runtime->compiler, snapshot->programs, snapshot->n,
-                         function->name, &decider->native, &decider->decide);
+  const dt_decide_kept_t *kept = function->decider.kept;
+  dt_status_t status = NULL;
+  if (kept)
+    status =
+        dt__decide_find(kept, snapshot->programs, snapshot->n, &decider->native, &decider->decide);
+  decider->kept = decider->native != NULL;
+  if (!status && !decider->native)
+    status = dt__decide_compile(function->runtime->compiler, snapshot->programs, snapshot->n,
+                                function->name, &decider->native, &decider->decide);
   if (status) {
     dt__decider_destroy(decider);
     return status;
@@ -178,12 +184,14 @@ static void post(dt_function_t *function) {
 // Mutex held.
 static bool is_worth_it(const dt_function_t *function) {
   const dt_variant_list_t *list = atomic_load_explicit(&function->list, memory_order_relaxed);
-  return list->n >= MANY || dt__codegen_is_open(dt__compiler_workers(function->runtime->compiler));
+  const dt_decide_kept_t *kept = function->decider.kept;
+  return (kept && kept->n == list->n) || list->n >= MANY ||
+         dt__codegen_is_open(dt__compiler_workers(function->runtime->compiler));
 }
 
 void dt__decider_request(dt_function_t *function) {
   dt_decider_build_t *build = &function->decider;
-  if (build->stopped || !is_worth_it(function))
+  if (build->stopped || build->waits || !is_worth_it(function))
     return;
   if (build->running) {
     build->again = true;

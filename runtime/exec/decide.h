@@ -20,6 +20,7 @@ typedef struct dt_decider_t {
   dt_native_t *native;
   dt_decide_fn_t decide;
   uint32_t n;
+  bool kept; // it was brought along, and not made here
 } dt_decider_t;
 void dt__decider_destroy(dt_decider_t *decider); // NULL allowed; nobody is inside
 // The function's mutex held, after a list was published: asks for a decider over it. One build a

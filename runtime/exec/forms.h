@@ -48,9 +48,9 @@ bool dt__form_find(dt_forms_t *forms, const dt_once_buffer_t *buffer, dt_form_us
 dt_status_t dt__form_add(dt_forms_t *forms, const dt_once_buffer_t *buffer, dt_form_use_t *use,
                          void **data) DT_MUST_USE;
 // Bytes that are a form and were made elsewhere: of `buffer`, over use->tensors. They are found as
-// long as somebody has the use, which is not in use, and stay until the last that found them leaves:
-// then `give` gets their owner. `mapped`: they are a file's, and nothing that the runtime holds. On
-// failure nothing was taken. DT_E_NO_MEMORY.
+// long as somebody has the use, which is not in use, and stay until the last that found them
+// leaves: then `give` gets their owner. `mapped`: they are a file's, and nothing that the runtime
+// holds. On failure nothing was taken. DT_E_NO_MEMORY.
 typedef struct dt_form_bytes_t {
   const void *data;
   bool mapped;

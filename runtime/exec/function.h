@@ -32,10 +32,13 @@ typedef struct dt_override_t {
 // mutex.
 typedef struct dt_decider_build_t {
   dt_job_t job;
-  bool posted;        // the job is queued or runs
-  bool running;       // it runs
-  bool stopped;       // for good
-  bool again;         // variants came while it ran
+  bool posted;  // the job is queued or runs
+  bool running; // it runs
+  bool stopped; // for good
+  bool again;   // variants came while it ran
+  bool waits;   // the first variants are not all there yet
+  // One that was brought along, over the first variants; borrowed of the closure. NULL: none.
+  const struct dt_decide_kept_t *kept;
   int64_t ns, all_ns; // how long the last one took, and all of them
   uint64_t made, failed;
 } dt_decider_build_t;

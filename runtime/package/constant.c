@@ -13,6 +13,15 @@
 
 #define SMALL_BYTES DT_PACK_DATA_ALIGN
 
+dt_status_t dt__pack_blame(dt_status_t status) {
+  if (dt_status_code(status) != DT_E_INTERNAL)
+    return status;
+  dt_status_t own =
+      DT_FAIL(DT_E_FORMAT, "the package contradicts itself: %s", dt_status_message(status));
+  dt_status_free(status);
+  return own;
+}
+
 // ---- Data -----------------------------------------------------------------------------------------
 // What a constant's tensor holds.
 typedef struct lazy_t {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forms of packages: what a level's code computes from constants alone lies in the file, and is used
-// from there (runtime/exec/forms.h), so that processes share it.
+// Forms of packages: what a level's code computes from constants alone lies in the file, and is
+// used from there (runtime/exec/forms.h), so that processes share it.
 #include "runtime/package/package.h"
 
 #include "runtime/base/status.h"

@@ -99,6 +99,12 @@ typedef struct dt_pack_variant_t {
   dt_pack_forms_t forms[DT_LEVELS];
 } dt_pack_variant_t;
 
+// The compiled decision over a function's variants, for a level: an entry
+// (runtime/compile/decide.h) and its linked code; 0: there is none, and guards are interpreted.
+typedef struct dt_pack_decider_t {
+  uint32_t entry, code;
+} dt_pack_decider_t;
+
 typedef struct dt_pack_function_t {
   const char *name;
   bool strict_fp;
@@ -108,6 +114,7 @@ typedef struct dt_pack_function_t {
   dt_output_decl_t *outputs;
   uint32_t n_variants;
   dt_pack_variant_t *variants;
+  dt_pack_decider_t deciders[DT_LEVELS];
 } dt_pack_function_t;
 
 typedef struct dt_pack_index_t {

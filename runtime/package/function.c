@@ -7,6 +7,8 @@
 #include "runtime/base/log.h"
 #include "runtime/base/options.h"
 #include "runtime/base/status.h"
+#include "runtime/compile/decide.h"
+#include "runtime/exec/decide.h"
 #include "runtime/exec/function.h"
 #include "runtime/exec/miss.h"
 #include "runtime/exec/runtime.h"
@@ -25,6 +27,7 @@ typedef struct program_t {
   dt_hooks_t *hooks; // the function's
   dt_replay_t *replay;
   dt_pack_offers_t offers;
+  dt_decide_kept_t decider;
 } program_t;
 
 static void free_program(void *opaque) {
@@ -93,19 +96,38 @@ static dt_status_t choose_level(const dt_package_t *package, uint32_t *out) {
   return no_level(package->index.levels, here);
 }
 
+// Code in a part, which is looked at.
+static dt_status_t take_code(const dt_package_t *package, uint32_t which, dt_code_bytes_t *out) {
+  const dt_pack_part_t *part = &package->parts[which];
+  *out = (dt_code_bytes_t){.data = dt__pack_data(package, which),
+                           .bytes = (size_t)part->bytes,
+                           .fd = part->offset % DT_PACK_DATA_ALIGN ? -1 : package->bytes->fd,
+                           .offset = part->offset};
+  return dt__pack_check(package->bytes->data, part, "machine code");
+}
+
 dt_status_t dt__pack_compiled(dt_package_t *package, const dt_pack_variant_t *variant,
                               uint32_t level, const dt_traced_t *traced, dt_compiled_t **out) {
+  dt_code_bytes_t code;
   const dt_pack_part_t *entry = &package->parts[variant->entries[level]];
-  const dt_pack_part_t *code = &package->parts[variant->codes[level]];
-  const dt_code_bytes_t from = {.data = dt__pack_data(package, variant->codes[level]),
-                                .bytes = (size_t)code->bytes,
-                                .fd = code->offset % DT_PACK_DATA_ALIGN ? -1 : package->bytes->fd,
-                                .offset = code->offset};
   DT_TRY(dt__pack_check(package->bytes->data, entry, "an entry"));
-  DT_TRY(dt__pack_check(package->bytes->data, code, "machine code"));
+  DT_TRY(take_code(package, variant->codes[level], &code));
   return dt__compiled_read(package->runtime->compiler, traced,
                            dt__pack_data(package, variant->entries[level]), (size_t)entry->bytes,
-                           &from, out);
+                           &code, out);
+}
+
+static dt_status_t take_decider(const dt_package_t *package, const dt_pack_function_t *index,
+                                uint32_t level, dt_decide_kept_t *out) {
+  const dt_pack_decider_t *own = &index->deciders[level];
+  *out = (dt_decide_kept_t){.n = index->n_variants};
+  if (!own->entry)
+    return NULL;
+  DT_TRY(dt__pack_check(package->bytes->data, &package->parts[own->entry], "a decider"));
+  DT_TRY(take_code(package, own->code, &out->code));
+  out->data = dt__pack_data(package, own->entry);
+  out->bytes = (size_t)package->parts[own->entry].bytes;
+  return NULL;
 }
 
 static dt_status_t make_variant(dt_package_t *package, dt_function_t *function,
@@ -127,7 +149,7 @@ static dt_status_t make_variant(dt_package_t *package, dt_function_t *function,
     dt__traced_destroy(traced);
     return status;
   }
-  return dt__variant_adopt(function, &request, traced, compiled, out);
+  return dt__pack_blame(dt__variant_adopt(function, &request, traced, compiled, out));
 }
 
 static dt_status_t add_variants(dt_package_t *package, dt_function_t *function,
@@ -135,6 +157,8 @@ static dt_status_t add_variants(dt_package_t *package, dt_function_t *function,
   const dt_pack_function_t *index = program->index;
   uint32_t level = 0;
   DT_TRY(choose_level(package, &level));
+  DT_TRY(take_decider(package, index, level, &program->decider));
+  function->decider.kept = &program->decider;
   for (uint32_t k = 0; k < index->n_variants; k++) {
     dt_variant_t *variant = NULL;
     DT_TRY(make_variant(package, function, &index->variants[k], level, &program->offers, &variant));
@@ -170,10 +194,21 @@ static dt_status_t load_variant(dt_package_t *package, const dt_pack_variant_t *
   return status;
 }
 
+static dt_status_t load_function(dt_package_t *package, const dt_pack_function_t *function) {
+  for (uint32_t v = 0; v < function->n_variants; v++)
+    DT_TRY(load_variant(package, &function->variants[v]));
+  for (uint32_t k = 0; k < DT_LEVELS; k++) {
+    dt_decide_kept_t kept;
+    DT_TRY(take_decider(package, function, k, &kept));
+    if (kept.data)
+      DT_TRY(dt__decide_load(&kept));
+  }
+  return NULL;
+}
+
 dt_status_t dt__package_load_all(dt_package_t *package) {
   for (uint32_t k = 0; k < package->index.n_functions; k++)
-    for (uint32_t v = 0; v < package->index.functions[k].n_variants; v++)
-      DT_TRY(load_variant(package, &package->index.functions[k].variants[v]));
+    DT_TRY(load_function(package, &package->index.functions[k]));
   return NULL;
 }
 
@@ -224,7 +259,12 @@ static dt_status_t complete(dt_package_t *package, dt_function_t *function, prog
   program->hooks = function->hooks;
   function->takes_elements = true;
   function->pins = 1; // its variants do not go: they would not come back without a compiler
+  function->decider.waits = true;
   DT_TRY(add_variants(package, function, program));
+  dt__mutex_lock(&function->mutex);
+  function->decider.waits = false;
+  dt__decider_request(function);
+  dt__mutex_unlock(&function->mutex);
   function->frozen = !dt__compiler_has_codegen(package->runtime->compiler);
   return NULL;
 }

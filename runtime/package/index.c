@@ -80,6 +80,11 @@ static void store_function(dt_stream_t *s, dt_pack_function_t *function) {
       dt__stream_list(s, &function->n_variants, function->variants, sizeof(*function->variants));
   for (uint32_t k = 0; k < function->n_variants && !s->failed; k++)
     store_variant(s, &function->variants[k]);
+  for (uint32_t k = 0; k < DT_LEVELS; k++) {
+    dt__stream_number(s, &function->deciders[k].entry);
+    if (function->deciders[k].entry)
+      dt__stream_number(s, &function->deciders[k].code);
+  }
 }
 
 static void store_constant(dt_stream_t *s, dt_pack_constant_t *constant) {

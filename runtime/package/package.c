@@ -60,6 +60,11 @@ static dt_status_t check_function(const dt_package_t *package, const dt_pack_fun
   for (uint32_t k = 0; k < function->n_variants; k++)
     DT_TRY(dt__status_annotate(check_variant(package, &function->variants[k]), "function %s",
                                function->name));
+  for (uint32_t k = 0; k < DT_LEVELS; k++)
+    if (function->deciders[k].entry && !(is_part(package, function->deciders[k].entry) &&
+                                         is_part(package, function->deciders[k].code)))
+      return DT_FAIL(DT_E_FORMAT, "function %s: a decider names parts that there are not",
+                     function->name);
   return NULL;
 }
 

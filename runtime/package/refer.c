@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,13 +30,12 @@ static char *relative(dt_arena_t *arena, const char *from, const char *to) {
   return path;
 }
 
-static dt_status_t resolve(const char *path, char **out) {
-  *out = realpath(path, NULL);
-  return *out ? NULL : DT_FAIL(DT_E_IO, "%s: %s", path, strerrordesc_np(errno));
+static dt_status_t resolve(const char *path, char out[PATH_MAX]) {
+  return realpath(path, out) ? NULL : DT_FAIL(DT_E_IO, "%s: %s", path, strerrordesc_np(errno));
 }
 
 // The real path of the folder that the package will stand in.
-static dt_status_t folder_of(dt_arena_t *arena, const char *path, char **out) {
+static dt_status_t folder_of(dt_arena_t *arena, const char *path, char out[PATH_MAX]) {
   const char *slash = strrchr(path, '/');
   size_t n = slash == path ? 1 : slash ? (size_t)(slash - path) : 0;
   char *folder = dt__arena_strdup(arena, slash ? path : ".");
@@ -50,19 +50,18 @@ static dt_status_t take_file(dt_arena_t *arena, const char *folder, const char *
                              dt_pack_file_t *out, dt_file_stamp_t *out_stamp) {
   struct stat found;
   int fd = -1;
-  char *real = NULL;
+  char real[PATH_MAX];
   DT_TRY(dt__file_open(AT_FDCWD, path, &fd, &found));
   (void)dt__sys_close(fd);
-  DT_TRY(resolve(path, &real));
+  DT_TRY(resolve(path, real));
   *out = (dt_pack_file_t){relative(arena, folder, real), (uint64_t)found.st_size};
   *out_stamp = dt__file_stamp(&found);
-  free(real);
   return out->path ? NULL : DT_NO_MEMORY();
 }
 
 dt_status_t dt__pack_files_take(dt_pack_files_t *out, dt_arena_t *arena, const char *path,
                                 const char *const *paths, uint32_t n) {
-  char *folder = NULL;
+  char folder[PATH_MAX];
   *out = (dt_pack_files_t){0};
   if (!n)
     return NULL;
@@ -72,13 +71,12 @@ dt_status_t dt__pack_files_take(dt_pack_files_t *out, dt_arena_t *arena, const c
   out->stamps = DT_ARENA_ARRAY(arena, dt_file_stamp_t, n);
   if (!out->index || !out->stamps)
     return DT_NO_MEMORY();
-  DT_TRY(folder_of(arena, path, &folder));
+  DT_TRY(folder_of(arena, path, folder));
   dt_status_t status = NULL;
   for (; out->n < n && !status; out->n += !status)
     status = paths[out->n] ? take_file(arena, folder, paths[out->n], &out->index[out->n],
                                        &out->stamps[out->n])
                            : DT_FAIL(DT_E_ARGUMENT, "files[%u]: NULL", out->n);
-  free(folder);
   return status;
 }
 

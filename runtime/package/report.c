@@ -126,6 +126,7 @@ static dt_status_t put_variants(const report_t *r, const dt_pack_function_t *fun
     dt_guard_context_t context = {.shared = traced->shared};
     dt_status_t status =
         dt__guards_create(traced->graph, traced->conds.items, traced->conds.len, &context, &guards);
+    status = dt__pack_blame(status);
     if (!status)
       put_variant(r, function, k, guards);
     dt__guards_destroy(guards);

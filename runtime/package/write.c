@@ -6,6 +6,7 @@
 #include "runtime/base/life.h"
 #include "runtime/base/options.h"
 #include "runtime/base/status.h"
+#include "runtime/compile/decide.h"
 #include "runtime/exec/function.h"
 #include "runtime/exec/runtime.h"
 #include "runtime/package/refer.h"
@@ -123,7 +124,7 @@ static dt_status_t compute(writer_t *w, const dt_function_t *function, const hel
                           .home = own->home,
                           .strict_fp = own->strict_fp,
                           .runtime = function->runtime};
-  const dt_bindings_peers_t alone = {NULL};
+  const dt_bindings_peers_t alone = {.list = NULL};
   if (!DT_VEC_RESERVE(&w->arena, &w->bindings))
     return DT_NO_MEMORY();
   DT_TRY(dt__bindings_create(function, &variant, held->tensors, &alone, out));
@@ -178,6 +179,30 @@ static dt_status_t add_forms(writer_t *w, const dt_function_t *function, const h
   return NULL;
 }
 
+static bool has_forms(const dt_once_plan_t *plan) {
+  for (uint32_t b = 0; b < plan->n_buffers; b++)
+    if (plan->buffers[b].kept && plan->buffers[b].shared)
+      return true;
+  return false;
+}
+
+// By the level's code where it runs here, else by other code for the same programs.
+static dt_status_t add_level_forms(writer_t *w, const dt_function_t *function, const held_t *held,
+                                   uint32_t level, const dt_compile_request_t *request,
+                                   dt_compiled_t *compiled, dt_pack_variant_t *out) {
+  dt_compiler_t *compiler = function->runtime->compiler;
+  dt_compiled_t *here = NULL;
+  if (!has_forms(&compiled->once_plan))
+    return NULL;
+  bool runs = dt__levels_within(dt__compiler_target(compiler)) >> level & 1;
+  if (!runs)
+    DT_TRY(dt__compile_here(compiler, request, dt__levels[level].cpu, &here));
+  dt_status_t status =
+      add_forms(w, function, held, out->constants, runs ? compiled : here, &out->forms[level]);
+  dt__compiled_destroy(here);
+  return status;
+}
+
 // ---- Variants -------------------------------------------------------------------------------------
 static dt_status_t add_entry(writer_t *w, const dt_function_t *function, const held_t *held,
                              uint32_t level, dt_pack_variant_t *out) {
@@ -193,8 +218,8 @@ static dt_status_t add_entry(writer_t *w, const dt_function_t *function, const h
     status = add_text(w, &entry.text, &out->entries[level]);
   if (!status)
     status = add_copy(w, entry.code, entry.code_bytes, &out->codes[level]);
-  if (!status && !w->no_forms && dt__level_runs(level))
-    status = add_forms(w, function, held, out->constants, entry.compiled, &out->forms[level]);
+  if (!status && !w->no_forms)
+    status = add_level_forms(w, function, held, level, &request, entry.compiled, out);
   dt__entry_fini(&entry);
   return status;
 }
@@ -230,6 +255,57 @@ static dt_status_t add_variant(writer_t *w, const dt_function_t *function, const
   for (uint32_t k = 0; k < held->n; k++)
     DT_TRY(add_constant(w, graph->constants.items[k].name, held->tensors[k], &out->constants[k]));
   return add_entries(w, function, held, out);
+}
+
+// ---- Deciders -------------------------------------------------------------------------------------
+typedef struct decider_t {
+  const dt_function_t *function;
+  const dt_guards_t **programs;
+  uint32_t n;
+  const char *cpu;
+  dt_entry_t entry;
+} decider_t;
+
+static dt_status_t run_decider(void *opaque) {
+  decider_t *decider = opaque;
+  return dt__decide_entry(decider->function->runtime->compiler, decider->programs, decider->n,
+                          decider->function->name, decider->cpu, &decider->entry);
+}
+
+// Where the guards are too many or too large for one decision, they are interpreted.
+static dt_status_t add_decider(writer_t *w, decider_t *decider, dt_pack_decider_t *out) {
+  dt_job_t job = {.run = run_decider, .arg = decider};
+  dt_status_t status =
+      dt__jobs_run(dt__compiler_jobs(decider->function->runtime->compiler), &job, 1, 0);
+  if (dt_status_code(status) == DT_E_LIMIT) {
+    dt_status_free(status);
+    dt__entry_fini(&decider->entry);
+    return NULL;
+  }
+  if (!status)
+    status = add_text(w, &decider->entry.text, &out->entry);
+  if (!status)
+    status = add_copy(w, decider->entry.code, decider->entry.code_bytes, &out->code);
+  dt__entry_fini(&decider->entry);
+  return status;
+}
+
+// With one variant there is nothing to decide.
+static dt_status_t add_deciders(writer_t *w, const dt_function_t *function, const held_t *held,
+                                uint32_t n, dt_pack_function_t *out) {
+  decider_t decider = {.function = function, .n = n};
+  decider.programs = DT_ARENA_ARRAY(&w->arena, const dt_guards_t *, n);
+  if (!decider.programs)
+    return DT_NO_MEMORY();
+  for (uint32_t k = 0; k < n; k++)
+    decider.programs[k] = held[k].variant->guards;
+  for (uint32_t k = 0; k < DT_LEVELS && n > 1; k++) {
+    decider.cpu = dt__levels[k].cpu;
+    decider.entry = (dt_entry_t){0};
+    if (w->levels >> k & 1)
+      DT_TRY(add_decider(w, &decider, &out->deciders[k]));
+  }
+  return NULL;
 }
 
 // ---- Functions ------------------------------------------------------------------------------------
@@ -302,7 +378,7 @@ static dt_status_t add_function(writer_t *w, const dt_function_t *function, cons
     return DT_NO_MEMORY();
   for (uint32_t k = 0; k < n; k++)
     DT_TRY(add_variant(w, function, &held[k], &out->variants[k]));
-  return NULL;
+  return add_deciders(w, function, held, n, out);
 }
 
 static dt_status_t write_function(writer_t *w, dt_function_t *function, dt_pack_function_t *out) {

@@ -113,8 +113,8 @@ dt_status_t dt__tensor_create_over(dt_storage_t *storage, size_t offset, dt_dtyp
                                    uint32_t rank, const int64_t *sizes, const int64_t *strides,
                                    dt_tensor_t **out) DT_MUST_USE;
 
-// Where its elements lie in a private mapping of a file, which nobody writes: their pages may be let
-// go at any time, and come back when they are touched. NULL: elsewhere.
+// Where its elements lie in a private mapping of a file, which nobody writes: their pages may be
+// let go at any time, and come back when they are touched. NULL: elsewhere.
 static inline const dt_file_place_t *dt__tensor_place(const dt_tensor_t *tensor) {
   const dt_file_place_t *file = tensor->storage ? tensor->storage->file : NULL;
   return file && file->stamp ? file : NULL;

@@ -5,6 +5,7 @@
 #include "ductile/package.h"
 #include "runtime/package/package.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,8 +33,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     status = dt_package_report_json(package, &text);
   if (!status)
     status = dt__package_load_all(package);
-  if (dt_status_code(status) == DT_E_INTERNAL)
+  if (dt_status_code(status) == DT_E_INTERNAL) {
+    (void)fprintf(stderr, "%s\n", dt_status_message(status));
     abort();
+  }
   dt_status_free(status);
   dt_text_free(text);
   dt_package_release(package);

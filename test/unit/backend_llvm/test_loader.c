@@ -139,7 +139,7 @@ static void test_images(void **state) {
   object_t other = assemble("define i64 @other() nounwind {\n  ret i64 42\n}\n");
   const dt_object_t both[] = {{object.data, object.bytes}, {other.data, other.bytes}};
   dt_image_t image;
-  expect_ok(dt__image_link(both, 2, &image));
+  expect_ok(dt__image_link(both, 2, true, &image));
   assert_true(dt__image_fits(&image) && image.data_bytes > 0);
   const dt_native_file_t file = {file_of(&image, 8192), 8192};
   for (int way = 0; way < 3; way++) {
@@ -156,12 +156,22 @@ static void test_images(void **state) {
     assert_int_equal(forty_two(), 42);
     dt__native_unload(native);
   }
+  dt__image_fini(&image);
+  // A small one is copied, whatever file there is.
+  expect_ok(dt__image_link(both, 2, false, &image));
+  assert_false(dt__image_has_pages(&image));
+  dt_native_t *small;
+  expect_ok(dt__native_load_image(&image, &file, &small));
+  assert_false(dt__native_is_mapped(small));
+  check_native(small);
+  dt__native_unload(small);
   (void)close(file.fd);
   dt__image_fini(&image);
   // Functions of one name; and every mapping that fails in turn.
   const dt_object_t twice[] = {both[1], both[1]};
-  expect_told(dt__image_link(twice, 2, &image), DT_E_COMPILE, "two functions are called 'other'");
-  expect_ok(dt__image_link(both, 1, &image));
+  expect_told(dt__image_link(twice, 2, true, &image), DT_E_COMPILE,
+              "two functions are called 'other'");
+  expect_ok(dt__image_link(both, 1, true, &image));
   const dt_native_file_t own = {file_of(&image, 0), 0};
   for (uint64_t n = 1; n < 6; n++)
     for (int way = 0; way < 2; way++) {
@@ -187,12 +197,10 @@ static void test_numbers_of_images(void **state) {
   object_t object = assemble(small_ir);
   const dt_object_t one = {object.data, object.bytes};
   dt_image_t image;
-  expect_ok(dt__image_link(&one, 1, &image));
+  expect_ok(dt__image_link(&one, 1, true, &image));
   const dt_image_t sound = image;
   dt_image_slot_t slot = image.slots[0];
   image.code_bytes = 0;
-  assert_false(dt__image_fits(&image));
-  image.code_bytes = sound.code_bytes + 1;
   assert_false(dt__image_fits(&image));
   image.code_bytes = UINT32_MAX - DT_IMAGE_PAGE + 1;
   assert_false(dt__image_fits(&image));

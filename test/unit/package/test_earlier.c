@@ -70,6 +70,43 @@ static void test_a_miss_is_refused_without_a_compiler(void **state) {
   fixture_end(&f);
 }
 
+// ---- Seeds of the fuzzer --------------------------------------------------------------------------
+// A variant a branch, so that there is something to decide.
+static dt_status_t branch_program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
+                                  void *closure) {
+  (void)closure;
+  dt_sym_t size = dt_dim(t, in[0], 0);
+  out[0] = dt_sym_true(t, dt_sym_lt(t, size, dt_sym_const(t, 8))) ? dt_neg(t, in[0])
+                                                                  : dt_add(t, in[0], in[0]);
+  return NULL;
+}
+
+static void write_branches(const char *path) {
+  static const dt_input_decl_t vector[] = {{.name = "x", .dtype = DT_F32, .rank = 1}};
+  const dt_package_write_options_t options = {.struct_size = sizeof(options), .levels = "v2,v3"};
+  fixture_t f = fixture_on(DT_CPU, 1);
+  dt_function_options_t about = options_of(1, vector);
+  dt_function_t *function = function_of(&f, branch_program, NULL, &about);
+  for (int64_t n = 5; n < 10; n += 4) {
+    dt_tensor_t *x = tensor_full(3, 1, &n), *y = NULL;
+    expect_ok(dt_call(f.session, function, &x, 1, &y, 1, NULL));
+    RELEASE(x, y);
+  }
+  expect_ok(dt_package_write(path, &function, 1, &options));
+  dt_function_release(function);
+  fixture_end(&f);
+}
+
+static void write_seeds(const char *folder) {
+  char path[4096];
+  for (uint32_t k = 0; k < N_LIVES; k++) {
+    (void)snprintf(path, sizeof(path), "%s/%s.dtp", folder, lives[k].subject->name);
+    lives_write(path, &lives[k], 1, 1, "v2");
+  }
+  (void)snprintf(path, sizeof(path), "%s/branches.dtp", folder);
+  write_branches(path);
+}
+
 static int begin(void **state) {
   (void)state;
   lives_begin();
@@ -93,11 +130,7 @@ int main(int argc, char **argv) {
   }
   if (argc == 3 && strcmp(argv[1], "--seeds") == 0) {
     lives_begin();
-    for (uint32_t k = 0; k < N_LIVES; k++) {
-      char path[4096];
-      (void)snprintf(path, sizeof(path), "%s/%s.dtp", argv[2], lives[k].subject->name);
-      lives_write(path, &lives[k], 1, 1, "v2");
-    }
+    write_seeds(argv[2]);
     lives_end();
     return 0;
   }

@@ -166,6 +166,32 @@ static void test_each_level_has_its_forms(void **state) {
   variable_set("DUCTILE_CPU", NULL);
 }
 
+// Whatever CPU writes: the same bytes, forms of levels that it does not run included.
+static void test_any_machine_writes_the_same(void **state) {
+  (void)state;
+  size_t bytes[2];
+  char *data[2];
+  for (int k = 0; k < 2; k++) {
+    variable_set("DUCTILE_CPU", k ? "x86-64-v2" : NULL);
+    fixture_t own = fixture_on(DT_CPU, 1), whole = f;
+    f = own;
+    dt_tensor_t *w = weight();
+    dt_function_t *function = wide_function(w, "a");
+    const dt_package_write_options_t options = levels_of("v2,v3,v4,v3+vnni");
+    expect_ok(dt_package_write(path_of("any.dtp"), &function, 1, &options));
+    data[k] = file_read(path_of("any.dtp"), &bytes[k]);
+    dt_function_release(function);
+    RELEASE(w);
+    f = whole;
+    fixture_end(&own);
+  }
+  variable_set("DUCTILE_CPU", NULL);
+  assert_int_equal(bytes[0], bytes[1]);
+  assert_memory_equal(data[0], data[1], bytes[0]);
+  free(data[0]);
+  free(data[1]);
+}
+
 // ---- Damage ---------------------------------------------------------------------------------------
 // The part that holds the weight as it was written.
 static size_t find_weight(const char *data, size_t bytes) {
@@ -391,7 +417,7 @@ static int end(void **state) {
 }
 
 RUN_TESTS_WITH(begin, end, TEST(test_forms_are_used_from_the_file),
-               TEST(test_each_level_has_its_forms),
+               TEST(test_each_level_has_its_forms), TEST(test_any_machine_writes_the_same),
                TEST(test_a_damaged_weight_is_told_before_it_is_read),
                TEST(test_weights_stay_in_their_file), TEST(test_another_file_is_refused),
                TEST(test_what_files_cannot_be))

@@ -6,6 +6,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/system.h"
 #include "runtime/compile/level.h"
+#include "runtime/exec/decide.h"
 #include "runtime/exec/function.h"
 #include "test/support/folder.h"
 
@@ -14,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 static char folder[FOLDER_BYTES];
@@ -125,7 +127,7 @@ static bool is_mapped(dt_function_t *function) {
 static void test_code_is_mapped(void **state) {
   (void)state;
   fixture_t f = fixture_on(DT_CPU, 1);
-  lives_write(path_of("code"), &lives[1], 1, 1, "v2");
+  lives_write(path_of("code"), &lives[1], 1, 1, "v2"); // large enough
   uint64_t hash = 0;
   for (int way = 0; way < 5; way++) {
     const dt_package_options_t options = {.struct_size = sizeof(options), .copy = way == 1};
@@ -349,6 +351,52 @@ static void test_odd_constants_and_integers(void **state) {
   fixture_end(&f);
 }
 
+// ---- Deciders -------------------------------------------------------------------------------------
+static const dt_decider_t *decider_of(dt_function_t *function) {
+  const struct timespec pause = {.tv_nsec = 1000000};
+  const dt_decider_t *decider = NULL;
+  for (int k = 0; !decider && k < 5000; k++) {
+    const dt_variant_list_t *list = atomic_load(&function->list);
+    decider = list->decider;
+    (void)nanosleep(&pause, NULL);
+  }
+  return decider;
+}
+
+// The decision over a package's variants is the package's, and a variant that comes later is found.
+static void test_deciders_are_brought_along(void **state) {
+  (void)state;
+  static const dt_input_decl_t vector[] = {{.name = "x", .dtype = DT_F32, .rank = 1}};
+  fixture_t f = fixture_on(DT_CPU, 1);
+  dt_function_options_t options = options_of(1, vector);
+  dt_function_t *function = function_of(&f, branch_program, NULL, &options);
+  float y = 0;
+  expect_ok(call_vector(&f, function, 5, &y));
+  expect_ok(call_vector(&f, function, 9, &y));
+  expect_ok(dt_package_write(path_of("decided"), &function, 1, NULL));
+  dt_function_release(function);
+  dt_package_t *package = opened(f.runtime, path_of("decided"));
+  function = function_in(package, NULL);
+  dt_package_release(package);
+  const dt_decider_t *decider = decider_of(function);
+  assert_non_null(decider);
+  assert_int_equal(decider->n, 2);
+  assert_true(decider->kept);
+  expect_ok(call_vector(&f, function, 7, &y));
+  assert_true(y == -3);
+  expect_ok(call_vector(&f, function, 12, &y));
+  assert_true(y == 6);
+  float data[14] = {1, 0, 2, 0, 3};
+  dt_tensor_t *x = tensor_over(DT_F32, 1, SIZES(7), (const int64_t[]){2}, data), *out = NULL;
+  expect_ok(dt_call(f.session, function, &x, 1, &out, 1, NULL));
+  assert_true(((const float *)dt_tensor_data(out))[2] == -3);
+  RELEASE(x, out);
+  assert_int_equal(variants_of(function), 3);
+  assert_int_equal(stats_of(function).misses, 1);
+  dt_function_release(function);
+  fixture_end(&f);
+}
+
 // ---- What cannot be written -------------------------------------------------------------------------
 static dt_status_t capture_program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
                                    void *closure) {
@@ -528,6 +576,7 @@ RUN_TESTS_WITH(begin, end, TEST(test_bits_are_those_of_the_level), TEST(test_way
                TEST(test_code_is_mapped), TEST(test_equal_input_gives_equal_bytes),
                TEST(test_weights_are_there_once), TEST(test_constants_are_as_updated),
                TEST(test_a_miss_compiles_or_is_refused), TEST(test_odd_constants_and_integers),
-               TEST(test_what_cannot_be_written), TEST(test_levels_that_do_not_run_are_refused),
+               TEST(test_deciders_are_brought_along), TEST(test_what_cannot_be_written),
+               TEST(test_levels_that_do_not_run_are_refused),
                TEST(test_the_best_level_within_the_runtimes_own), TEST(test_names_and_options),
                TEST(test_verify_sees_all_bytes_first), TEST(test_reports))
