@@ -252,7 +252,7 @@ static dt_status_t schedule_matmul(dt_program_t *program, dt_kernel_t *kernel,
   DT_TRY(dt__merge_outer_loops(program, kernel, kernel->n_loops - 1));
   dt_schedule_t *schedule = &kernel->schedules.items[0];
   uint32_t a = 0, b = 0;
-  if (!dt__kernel_is_contraction(kernel, &a, &b))
+  if (!dt__kernel_is_product(kernel, &a, &b))
     return DT_FAIL(DT_E_INTERNAL, "fuse: %s lost its matrix form", kernel->name);
   // Elements of B that one tile reads: with few rows that is what it costs.
   schedule->grain = grain_for(likely(program, kernel->stages.items[0].extents[0], 128) *
