@@ -26,11 +26,11 @@
 #define LEAST_CHANNELS 16 // of the result; fewer would leave most lanes empty
 #define LEAST_TERMS 16    // of the sum
 
-typedef struct turned_t {
-  uint32_t kernel;
-  uint32_t x;     // load of stage 0
-  uint32_t dim;   // of x: its channels
-} turned_t;
+// A load that wants a dim of its buffer innermost, and gets a copy where it lies otherwise.
+typedef struct want_t {
+  uint32_t kernel, stage, load, dim;
+  uint32_t next; // 1 + the next one of the kernel, or 0
+} want_t;
 
 typedef struct channels_t {
   dt_program_t *program;
@@ -40,7 +40,8 @@ typedef struct channels_t {
   bool *open;    // by buffer, [id - 1]: a temporary that may take an order
   uint8_t *dim;  // by buffer: 1 + the dim that is to be innermost; 0: none
   bool *turned;  // by kernel
-  DT_VEC(turned_t) turns;
+  DT_VEC(want_t) wants;
+  uint32_t *wanted; // by kernel: 1 + the newest of its wants, or 0
   DT_VEC(uint32_t) queue; // buffers, by [id - 1], that the search has reached
 } channels_t;
 
@@ -63,7 +64,8 @@ static dt_status_t begin(channels_t *c) {
   c->open = DT_ARENA_ARRAY(program->arena, bool, n + 1);
   c->dim = DT_ARENA_ARRAY(program->arena, uint8_t, n + 1);
   c->turned = DT_ARENA_ARRAY(program->arena, bool, program->kernels.len + 1);
-  if (!c->open || !c->dim || !c->turned)
+  c->wanted = DT_ARENA_ARRAY(program->arena, uint32_t, program->kernels.len + 1);
+  if (!c->open || !c->dim || !c->turned || !c->wanted)
     return DT_NO_MEMORY();
   for (uint32_t b = 0; b < n; b++)
     c->open[b] = program->buffers.items[b].kind == DT_BUFFER_TEMP &&
@@ -231,6 +233,19 @@ static dt_status_t reach(channels_t *c, uint32_t b, uint32_t dim) {
   return DT_VEC_PUSH(c->program->arena, &c->queue, b) ? NULL : DT_NO_MEMORY();
 }
 
+static dt_status_t want(channels_t *c, uint32_t k, uint32_t stage, uint32_t load, uint32_t dim) {
+  want_t want = {.kernel = k, .stage = stage, .load = load, .dim = dim, .next = c->wanted[k]};
+  c->wanted[k] = c->wants.len + 1;
+  return DT_VEC_PUSH(c->program->arena, &c->wants, want) ? NULL : DT_NO_MEMORY();
+}
+
+static bool is_wanted(const channels_t *c, uint32_t k, uint32_t stage, uint32_t load) {
+  for (uint32_t w = c->wanted[k]; w; w = c->wants.items[w - 1].next)
+    if (c->wants.items[w - 1].stage == stage && c->wants.items[w - 1].load == load)
+      return true;
+  return false;
+}
+
 // Turns kernel k if its result can have its channels innermost.
 static dt_status_t turn(channels_t *c, uint32_t k) {
   dt_program_t *program = c->program;
@@ -263,9 +278,7 @@ static dt_status_t turn(channels_t *c, uint32_t k) {
   put_last(roles.stage, loop);
   program->kernels.items[k] = fresh;
   DT_LOG(DT_LOG_FUSION, 1, "%s: places are rows", fresh.name);
-  turned_t turned = {.kernel = k, .x = roles.a, .dim = dim};
-  if (!DT_VEC_PUSH(program->arena, &c->turns, turned))
-    return DT_NO_MEMORY();
+  DT_TRY(want(c, k, 0, roles.a, dim));
   return c->dim[store->buffer.id - 1] ? NULL : reach(c, store->buffer.id - 1, own);
 }
 
@@ -299,9 +312,26 @@ static dt_status_t go_in_stage(channels_t *c, const dt_stage_t *stage, dt_sym_t 
   return NULL;
 }
 
-static dt_status_t go_in_kernel(channels_t *c, const dt_kernel_t *kernel, dt_sym_t loop) {
-  for (uint32_t s = 0; loop.id && s < kernel->stages.len; s++)
-    DT_TRY(go_in_stage(c, &kernel->stages.items[s], loop));
+// Weights whose channels are that loop follow, in a copy that is made once.
+static dt_status_t want_weights(channels_t *c, uint32_t k, uint32_t s, dt_sym_t loop) {
+  const dt_program_t *program = c->program;
+  const dt_stage_t *stage = &program->kernels.items[k].stages.items[s];
+  for (uint32_t i = 0; i < stage->insts.len; i++) {
+    const dt_inst_t *load = &stage->insts.items[i];
+    if (load->kind != DT_INST_LOAD || !dt__is_fixed(program, &c->fixed, load->buffer))
+      continue;
+    uint32_t dim = walked_dim(program, load->buffer, load->index, loop);
+    if (dim < dt__program_buffer(program, load->buffer)->rank && !is_wanted(c, k, s, i))
+      DT_TRY(want(c, k, s, i, dim));
+  }
+  return NULL;
+}
+
+static dt_status_t go_in_kernel(channels_t *c, uint32_t k, dt_sym_t loop) {
+  for (uint32_t s = 0; loop.id && s < c->program->kernels.items[k].stages.len; s++) {
+    DT_TRY(go_in_stage(c, &c->program->kernels.items[k].stages.items[s], loop));
+    DT_TRY(want_weights(c, k, s, loop));
+  }
   return NULL;
 }
 
@@ -322,10 +352,10 @@ static dt_status_t spread(channels_t *c, uint32_t b) {
       const dt_stage_t *stage = &kernel->stages.items[s];
       for (uint32_t i = 0; i < stage->insts.len; i++)
         if (stage->insts.items[i].kind == DT_INST_LOAD && stage->insts.items[i].buffer.id == b + 1)
-          DT_TRY(go_in_kernel(c, kernel, loop_of(program, stage->insts.items[i].index[dim])));
+          DT_TRY(go_in_kernel(c, users[u], loop_of(program, stage->insts.items[i].index[dim])));
       for (uint32_t i = 0; i < stage->stores.len; i++)
         if (stage->stores.items[i].buffer.id == b + 1)
-          DT_TRY(go_in_kernel(c, kernel, loop_of(program, stage->stores.items[i].index[dim])));
+          DT_TRY(go_in_kernel(c, users[u], loop_of(program, stage->stores.items[i].index[dim])));
     }
   }
   return NULL;
@@ -356,22 +386,26 @@ static dt_status_t set_order(dt_program_t *program, dt_buffer_t *buffer, uint32_
   return NULL;
 }
 
-static bool reads_channels_in_order(dt_program_t *program, const turned_t *turned) {
-  const dt_stage_t *stage = &program->kernels.items[turned->kernel].stages.items[0];
-  const dt_inst_t *x = &stage->insts.items[turned->x];
-  return dt__access_step(program, x->buffer, x->index, stage->vars[stage->n_loops - 1]) ==
-         DT_STEP_UNIT;
+static dt_inst_t *wanting(dt_program_t *program, const want_t *want) {
+  return &program->kernels.items[want->kernel].stages.items[want->stage].insts.items[want->load];
 }
 
-// A kernel that copies all of x, with its channels innermost, for the turned one to read.
-static dt_status_t copy_x(dt_program_t *program, const turned_t *turned, dt_kernel_t *out) {
-  dt_inst_t *x = &program->kernels.items[turned->kernel].stages.items[0].insts.items[turned->x];
-  dt_buffer_t buffer = *dt__program_buffer(program, x->buffer);
+static bool is_met(dt_program_t *program, const want_t *want) {
+  const dt_buffer_t *buffer = dt__program_buffer(program, wanting(program, want)->buffer);
+  int64_t step = 0;
+  return is_innermost(program, buffer, want->dim) ||
+         (dt__sym_is_const(program->env, buffer->strides[want->dim], &step) && step == 1);
+}
+
+// A kernel that copies all of the buffer with the dim innermost, for the load to read.
+static dt_status_t add_copy(dt_program_t *program, const want_t *want, dt_kernel_t *out) {
+  dt_inst_t *wanter = wanting(program, want);
+  dt_buffer_t buffer = *dt__program_buffer(program, wanter->buffer);
   dt_stage_t stage = {0};
   dt_buffer_id_t id;
   memset(out, 0, sizeof(*out));
   out->name = "channels";
-  out->section = program->kernels.items[turned->kernel].section;
+  out->section = program->kernels.items[want->kernel].section;
   out->n_loops = buffer.rank;
   for (uint32_t d = 0; d < buffer.rank; d++) {
     out->extents[d] = buffer.sizes[d];
@@ -379,13 +413,13 @@ static dt_status_t copy_x(dt_program_t *program, const turned_t *turned, dt_kern
   }
   dt_buffer_t copy = {.kind = DT_BUFFER_TEMP, .dtype = buffer.dtype, .rank = buffer.rank};
   memcpy(copy.sizes, buffer.sizes, sizeof(copy.sizes));
-  DT_TRY(set_order(program, &copy, turned->dim));
+  DT_TRY(set_order(program, &copy, want->dim));
   DT_TRY(dt__program_add_buffer(program, &copy, &id));
   dt_inst_t load = {.kind = DT_INST_LOAD,
                     .dtype = buffer.dtype,
                     .args = {DT_NO_INST, DT_NO_INST, DT_NO_INST},
                     .mask = DT_NO_INST,
-                    .buffer = x->buffer,
+                    .buffer = wanter->buffer,
                     .index = out->vars};
   dt_store_t store = {.buffer = id, .mask = DT_NO_INST};
   DT_TRY(dt__stage_add(program, &stage, &load, &store.value));
@@ -394,28 +428,25 @@ static dt_status_t copy_x(dt_program_t *program, const turned_t *turned, dt_kern
     return DT_NO_MEMORY();
   memcpy(index, out->vars, buffer.rank * sizeof(*index));
   store.index = index;
-  x->buffer = id;
+  wanter->buffer = id;
   return DT_VEC_PUSH(program->arena, &stage.stores, store) &&
                  DT_VEC_PUSH(program->arena, &out->stages, stage)
              ? NULL
              : DT_NO_MEMORY();
 }
 
-// Puts a copy in front of each turned kernel whose x lies otherwise.
+// Puts copies in front of each kernel for what it wants and has not.
 static dt_status_t add_copies(channels_t *c) {
   dt_program_t *program = c->program;
   DT_VEC(dt_kernel_t) kernels = {0};
-  uint32_t next = 0;
   for (uint32_t k = 0; k < program->kernels.len; k++) {
-    const turned_t *turned = next < c->turns.len ? &c->turns.items[next] : NULL;
-    if (turned && turned->kernel == k) {
+    for (uint32_t w = c->wanted[k]; w; w = c->wants.items[w - 1].next) {
       dt_kernel_t copy;
-      next++;
-      if (!reads_channels_in_order(program, turned)) {
-        DT_TRY(copy_x(program, turned, &copy));
-        if (!DT_VEC_PUSH(program->arena, &kernels, copy))
-          return DT_NO_MEMORY();
-      }
+      if (is_met(program, &c->wants.items[w - 1]))
+        continue;
+      DT_TRY(add_copy(program, &c->wants.items[w - 1], &copy));
+      if (!DT_VEC_PUSH(program->arena, &kernels, copy))
+        return DT_NO_MEMORY();
     }
     if (!DT_VEC_PUSH(program->arena, &kernels, program->kernels.items[k]))
       return DT_NO_MEMORY();
@@ -436,15 +467,16 @@ dt_status_t dt__channels_innermost(dt_program_t *program, const dt_target_t *tar
   DT_TRY(begin(&c));
   for (uint32_t k = 0; k < program->kernels.len; k++)
     DT_TRY(turn(&c, k));
-  for (uint32_t i = 0; i < c.turns.len; i++) {
-    const turned_t *t = &c.turns.items[i];
-    const dt_inst_t *x = &program->kernels.items[t->kernel].stages.items[0].insts.items[t->x];
+  uint32_t n = c.wants.len;
+  for (uint32_t i = 0; i < n; i++) {
+    const want_t *w = &c.wants.items[i];
+    uint32_t b = wanting(program, w)->buffer.id - 1;
     bool allowed = false;
-    if (c.dim[x->buffer.id - 1])
+    if (c.dim[b])
       continue;
-    DT_TRY(allows(&c, x->buffer.id - 1, t->dim, &allowed));
+    DT_TRY(allows(&c, b, w->dim, &allowed));
     if (allowed)
-      DT_TRY(reach(&c, x->buffer.id - 1, t->dim));
+      DT_TRY(reach(&c, b, w->dim));
   }
   for (uint32_t i = 0; i < c.queue.len; i++)
     DT_TRY(spread(&c, c.queue.items[i]));
@@ -452,6 +484,6 @@ dt_status_t dt__channels_innermost(dt_program_t *program, const dt_target_t *tar
     uint32_t b = c.queue.items[i];
     DT_TRY(set_order(program, &program->buffers.items[b], c.dim[b] - 1u));
   }
-  *out_changed = c.turns.len != 0;
+  *out_changed = n != 0;
   return *out_changed ? add_copies(&c) : dt__symenv_status(program->env);
 }

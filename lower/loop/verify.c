@@ -169,6 +169,9 @@ static dt_status_t verify_product(const dt_loop_verifier_t *v, const dt_matmul_c
 }
 
 static dt_status_t verify_outer_lanes(const dt_loop_verifier_t *v, const dt_schedule_t *schedule) {
+  uint32_t beside = schedule->outer.beside;
+  if (beside && (beside < 2 || beside > 8 || schedule->unroll != 1 || v->kernel->n_loops < 2))
+    return dt__loop_verify_fail(v, "%u iterations side by side", beside);
   return schedule->outer.block >= 1 ? NULL
                                     : dt__loop_verify_fail(v, "blocks of %lld iterations",
                                                            (long long)schedule->outer.block);
