@@ -38,6 +38,7 @@ typedef struct channels_t {
   const dt_target_t *target;
   dt_fixed_t fixed;
   bool *open;    // by buffer, [id - 1]: a temporary that may take an order
+  uint32_t *refused; // by buffer: dims that are not to be, as bits
   uint8_t *dim;  // by buffer: 1 + the dim that is to be innermost; 0: none
   bool *turned;  // by kernel
   DT_VEC(want_t) wants;
@@ -110,35 +111,92 @@ static bool product_allows(channels_t *c, dt_kernel_t *kernel, uint32_t id, uint
   return true;
 }
 
-// A sum over parts of the dim and others would walk it in steps: the groups of a norm.
-static bool stage_allows(const channels_t *c, const dt_stage_t *stage, uint32_t id, uint32_t dim) {
+// Dims that are better not innermost: a sum over parts of one and others, as the groups of a norm
+// are, would walk it in steps. What maps make such a buffer of is the same, since they go into the
+// sum.
+static dt_status_t refuse(channels_t *c, dt_buffer_id_t id, uint32_t dims) {
+  uint32_t b = id.id - 1;
+  if ((c->refused[b] | dims) == c->refused[b])
+    return NULL;
+  c->refused[b] |= dims;
+  return DT_VEC_PUSH(c->program->arena, &c->queue, b) ? NULL : DT_NO_MEMORY();
+}
+
+static dt_status_t refuse_parts(channels_t *c, const dt_stage_t *stage) {
+  const dt_program_t *program = c->program;
   for (uint32_t i = 0; i < stage->insts.len && stage->reductions.len; i++) {
     const dt_inst_t *inst = &stage->insts.items[i];
-    if (inst->kind != DT_INST_LOAD || inst->buffer.id != id)
+    uint32_t dims = 0;
+    if (inst->kind != DT_INST_LOAD)
       continue;
-    dt_sym_t e = inst->index[dim];
-    if (!dt__sym_is_const(c->program->env, e, NULL) && !loop_of(c->program, e).id)
-      return false;
+    for (uint32_t d = 0; d < dt__program_buffer(program, inst->buffer)->rank; d++)
+      if (!dt__sym_is_const(program->env, inst->index[d], NULL) &&
+          !loop_of(program, inst->index[d]).id)
+        dims |= 1u << d;
+    DT_TRY(refuse(c, inst->buffer, dims));
   }
-  return true;
+  return NULL;
+}
+
+// Dims of an access that move with one of the loops.
+static uint32_t walked_dims(const dt_program_t *program, dt_buffer_id_t id, const dt_sym_t *index,
+                            const dt_sym_t *loops, uint32_t n) {
+  uint32_t dims = 0;
+  for (uint32_t d = 0; d < dt__program_buffer(program, id)->rank; d++) {
+    dt_sym_t loop = loop_of(program, index[d]);
+    for (uint32_t v = 0; loop.id && v < n; v++)
+      dims |= loops[v].id == loop.id ? 1u << d : 0;
+  }
+  return dims;
+}
+
+static dt_status_t refuse_sources(channels_t *c, uint32_t b) {
+  const dt_program_t *program = c->program;
+  uint32_t k = dt__flow_writer(c->flow, b);
+  if (k == DT_FLOW_NONE || !dt__kernel_is_map(program, &program->kernels.items[k]))
+    return NULL;
+  const dt_stage_t *stage = &program->kernels.items[k].stages.items[0];
+  const dt_store_t *store = &stage->stores.items[0];
+  dt_sym_t loops[DT_MAX_RANK];
+  uint32_t n = 0;
+  for (uint32_t d = 0; d < program->buffers.items[b].rank; d++)
+    if (c->refused[b] >> d & 1)
+      loops[n++] = loop_of(program, store->index[d]);
+  for (uint32_t i = 0; i < stage->insts.len; i++) {
+    const dt_inst_t *inst = &stage->insts.items[i];
+    if (inst->kind == DT_INST_LOAD)
+      DT_TRY(refuse(c, inst->buffer, walked_dims(program, inst->buffer, inst->index, loops, n)));
+  }
+  return NULL;
+}
+
+static dt_status_t find_refused(channels_t *c) {
+  const dt_program_t *program = c->program;
+  uint32_t x = 0, y = 0;
+  c->refused = DT_ARENA_ARRAY(program->arena, uint32_t, program->buffers.len + 1);
+  if (!c->refused)
+    return DT_NO_MEMORY();
+  for (uint32_t k = 0; k < program->kernels.len; k++) {
+    const dt_kernel_t *kernel = &program->kernels.items[k];
+    for (uint32_t s = 0; s < kernel->stages.len && !dt__kernel_is_contraction(kernel, &x, &y); s++)
+      DT_TRY(refuse_parts(c, &kernel->stages.items[s]));
+  }
+  for (uint32_t i = 0; i < c->queue.len; i++)
+    DT_TRY(refuse_sources(c, c->queue.items[i]));
+  c->queue.len = 0;
+  return NULL;
 }
 
 // Whether all users of the buffer are content with `dim` innermost.
 static dt_status_t allows(channels_t *c, uint32_t b, uint32_t dim, bool *out) {
   *out = false;
-  if (!c->open[b])
+  if (!c->open[b] || c->refused[b] >> dim & 1)
     return NULL;
   DT_TRY(dt__flow_users(c->flow, b));
   for (uint32_t u = 0; u < c->flow->users.len; u++) {
     uint32_t k = c->flow->users.items[u];
-    dt_kernel_t *kernel = &c->program->kernels.items[k];
-    if (c->turned[k])
-      continue;
-    if (!product_allows(c, kernel, b + 1, dim))
+    if (!c->turned[k] && !product_allows(c, &c->program->kernels.items[k], b + 1, dim))
       return NULL;
-    for (uint32_t s = 0; s < kernel->stages.len; s++)
-      if (!stage_allows(c, &kernel->stages.items[s], b + 1, dim))
-        return NULL;
   }
   *out = true;
   return NULL;
@@ -465,6 +523,7 @@ dt_status_t dt__channels_innermost(dt_program_t *program, const dt_target_t *tar
     return NULL;
   DT_TRY(dt__find_fixed(program, &c.fixed));
   DT_TRY(begin(&c));
+  DT_TRY(find_refused(&c));
   for (uint32_t k = 0; k < program->kernels.len; k++)
     DT_TRY(turn(&c, k));
   uint32_t n = c.wants.len;
