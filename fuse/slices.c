@@ -113,6 +113,12 @@ static dt_sym_t carrying_loop(const dt_kernel_t *kernel, uint32_t id, uint32_t d
   return same && var.id && loop_extent(kernel, var).id ? var : DT_SYM_NONE_ID;
 }
 
+// Slices of an innermost dim would lie apart, and lanes would lose it.
+static bool is_innermost(const slices_t *s, uint32_t id, uint32_t dim) {
+  const dt_buffer_t *buffer = &s->program->buffers.items[id - 1];
+  return buffer->layout && buffer->layout->order[buffer->rank - 1] == dim;
+}
+
 // A temporary of one writer that only kernels use.
 static bool may_be_carried(const slices_t *s, uint32_t id) {
   const dt_buffer_t *buffer = &s->program->buffers.items[id - 1];
@@ -160,7 +166,7 @@ static bool fits(const slices_t *s, uint32_t id, uint32_t k, const uint32_t *dim
     dt_sym_t var = carrying_loop(kernel, id, dims[q], &touches);
     if (!touches)
       return true;
-    if (!var.id || !may_be_member(s, k) || loop_extent(kernel, var).id != group->extents[q].id ||
+    if (!var.id || is_innermost(s, id, dims[q]) || !may_be_member(s, k) || loop_extent(kernel, var).id != group->extents[q].id ||
         (s->members[k].in && s->members[k].vars[q].id != var.id))
       return false;
     for (uint32_t before = 0; before < q; before++)
@@ -279,7 +285,7 @@ static dt_status_t grow(slices_t *s) {
 // The dim's one extent of all loops that walk it; none: they differ, or it is no loop's alone.
 static dt_sym_t common_extent(const slices_t *s, uint32_t id, uint32_t d) {
   dt_sym_t extent = DT_SYM_NONE_ID;
-  for (uint32_t i = 0; i < s->flow.users.len; i++) {
+  for (uint32_t i = 0; i < s->flow.users.len && !is_innermost(s, id, d); i++) {
     const dt_kernel_t *kernel = &s->program->kernels.items[s->flow.users.items[i]];
     bool touches = false;
     dt_sym_t var = carrying_loop(kernel, id, d, &touches);
