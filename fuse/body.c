@@ -251,8 +251,8 @@ static bool factor_load(const dt_stage_t *stage, uint32_t factor, uint32_t *out,
   return stage->insts.items[*out].kind == DT_INST_LOAD;
 }
 
-bool dt__stage_is_contraction(const dt_stage_t *stage, uint32_t *out_a, uint32_t *out_b) {
-  if (stage->n_loops != 1 || stage->reductions.len != 1 || stage->stores.len != 0 ||
+bool dt__stage_is_product(const dt_stage_t *stage, uint32_t *out_a, uint32_t *out_b) {
+  if (stage->n_loops == 0 || stage->reductions.len != 1 || stage->stores.len != 0 ||
       stage->reductions.items[0].kind != DT_REDUCE_SUM)
     return false;
   const dt_inst_t *product = &stage->insts.items[stage->reductions.items[0].value];
@@ -263,9 +263,17 @@ bool dt__stage_is_contraction(const dt_stage_t *stage, uint32_t *out_a, uint32_t
          factor_load(stage, product->args[1], out_b, &casts) && stage->insts.len == 3 + casts;
 }
 
-bool dt__kernel_is_contraction(const dt_kernel_t *kernel, uint32_t *out_a, uint32_t *out_b) {
+bool dt__stage_is_contraction(const dt_stage_t *stage, uint32_t *out_a, uint32_t *out_b) {
+  return stage->n_loops == 1 && dt__stage_is_product(stage, out_a, out_b);
+}
+
+bool dt__kernel_is_product(const dt_kernel_t *kernel, uint32_t *out_a, uint32_t *out_b) {
   return kernel->stages.len > 0 && kernel->n_loops >= 2 &&
-         dt__stage_is_contraction(&kernel->stages.items[0], out_a, out_b);
+         dt__stage_is_product(&kernel->stages.items[0], out_a, out_b);
+}
+
+bool dt__kernel_is_contraction(const dt_kernel_t *kernel, uint32_t *out_a, uint32_t *out_b) {
+  return dt__kernel_is_product(kernel, out_a, out_b) && kernel->stages.items[0].n_loops == 1;
 }
 
 #define SEARCH_COST 40 // halving some thousand elements
@@ -355,4 +363,25 @@ dt_status_t dt__find_constant(dt_program_t *program, bool **out) {
   for (uint32_t k = 0; k < program->kernels.len; k++)
     (*out)[k] = is_constant(program, &access, *out, k);
   return NULL;
+}
+
+dt_status_t dt__find_fixed(dt_program_t *program, dt_fixed_t *out) {
+  bool *constant = NULL;
+  DT_TRY(dt__find_constant(program, &constant));
+  out->n = program->buffers.len;
+  out->made = DT_ARENA_ARRAY(program->arena, bool, out->n + 1);
+  if (!out->made)
+    return DT_NO_MEMORY();
+  for (uint32_t k = 0; k < program->kernels.len; k++)
+    for (uint32_t s = 0; constant[k] && s < program->kernels.items[k].stages.len; s++) {
+      const dt_stage_t *stage = &program->kernels.items[k].stages.items[s];
+      for (uint32_t i = 0; i < stage->stores.len; i++)
+        out->made[stage->stores.items[i].buffer.id - 1] = true;
+    }
+  return NULL;
+}
+
+bool dt__is_fixed(const dt_program_t *program, const dt_fixed_t *fixed, dt_buffer_id_t id) {
+  return dt__program_buffer(program, id)->kind == DT_BUFFER_CONSTANT ||
+         (id.id <= fixed->n && fixed->made[id.id - 1]);
 }

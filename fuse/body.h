@@ -59,6 +59,14 @@ dt_status_t dt__access_build(dt_program_t *program, dt_access_t *out) DT_MUST_US
 
 // By kernel, in the arena: it reads nothing but constants, and what such kernels made of them.
 dt_status_t dt__find_constant(dt_program_t *program, bool **out) DT_MUST_USE;
+// By buffer, [id - 1], of the first `n`: kernels that read nothing but constants made it.
+typedef struct dt_fixed_t {
+  uint32_t n;
+  bool *made;
+} dt_fixed_t;
+dt_status_t dt__find_fixed(dt_program_t *program, dt_fixed_t *out) DT_MUST_USE;
+// The buffer is such a one, or a constant.
+bool dt__is_fixed(const dt_program_t *program, const dt_fixed_t *fixed, dt_buffer_id_t id);
 
 // Adds 1 to loads[id - 1] for each readback that is read from the buffer: so it is never dropped,
 // and never private to a kernel.
@@ -67,10 +75,13 @@ void dt__count_readbacks(const dt_program_t *program, uint32_t *loads);
 // A kernel that only maps: one stage without inner loops and without reductions, one store, of
 // every element of its iterations, to no argument.
 bool dt__kernel_is_map(const dt_program_t *program, const dt_kernel_t *kernel);
-// A stage that is a reduction SUM over one inner loop of the product of two loads, or of halves
-// cast to f32. Sets the two load instructions.
+// A stage that is a reduction SUM over inner loops of the product of two loads, or of halves cast to
+// f32. Sets the two load instructions.
+bool dt__stage_is_product(const dt_stage_t *stage, uint32_t *out_a, uint32_t *out_b);
+// The same over one inner loop.
 bool dt__stage_is_contraction(const dt_stage_t *stage, uint32_t *out_a, uint32_t *out_b);
 // A kernel of two outer loops or more whose stage 0 is one; the matrix template may take it.
+bool dt__kernel_is_product(const dt_kernel_t *kernel, uint32_t *out_a, uint32_t *out_b);
 bool dt__kernel_is_contraction(const dt_kernel_t *kernel, uint32_t *out_a, uint32_t *out_b);
 bool dt__kernel_has_reductions(const dt_kernel_t *kernel);
 // Rough cost of one evaluation: cheap ops 1, elementary functions 8 and so on; loads not counted.

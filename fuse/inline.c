@@ -19,6 +19,7 @@
 typedef struct inline_ctx_t {
   dt_program_t *program;
   uint32_t repeated_cost; // the target's
+  bool keeps_orders; // copies of constants in another order stay
   dt_access_t access;
   const dt_kernel_t *consumer;
   const dt_stage_t *stage; // of the consumer, as it was
@@ -176,6 +177,17 @@ static bool is_trifle(const inline_ctx_t *ctx, const dt_stage_t *body, uint32_t 
   return true;
 }
 
+// Constants in another order: the copy is made once.
+static bool orders_constants(const inline_ctx_t *ctx, const dt_stage_t *body,
+                             const dt_buffer_t *buffer) {
+  for (uint32_t i = 0; i < body->insts.len; i++) {
+    dt_buffer_id_t read = dt__inst_reads(&body->insts.items[i]);
+    if (read.id && dt__program_buffer(ctx->program, read)->kind != DT_BUFFER_CONSTANT)
+      return false;
+  }
+  return ctx->keeps_orders && buffer->layout != NULL;
+}
+
 static const char *refusal(const inline_ctx_t *ctx, const dt_stage_t *into,
                            const dt_kernel_t *producer, const dt_inst_t *load) {
   dt_program_t *program = ctx->program;
@@ -186,6 +198,8 @@ static const char *refusal(const inline_ctx_t *ctx, const dt_stage_t *into,
     return "a checked index under a mask";
   if (ctx->weight + weight_of(body) > MAX_BODY || into->insts.len > MAX_BODY)
     return "the body would grow too large";
+  if (orders_constants(ctx, body, buffer))
+    return "constants are put in order once";
   uint32_t cost = dt__stage_cost(body), full = full_loads(program, producer);
   if (overlapping(ctx, load, buffer->rank) && tests_indices(body))
     return "windows would ask for the padding again and again";
@@ -240,6 +254,7 @@ static const char *joined_name(dt_program_t *program, const char *first, const c
 
 dt_status_t dt__fuse_inline(dt_program_t *program, const dt_target_t *target) {
   inline_ctx_t ctx = {.program = program,
+                      .keeps_orders = !dt__target_has_teams(target),
                       .repeated_cost = target->repeated_cost ? target->repeated_cost : 1};
   DT_TRY(dt__access_build(program, &ctx.access));
   for (uint32_t k = 0; k < program->kernels.len; k++) {

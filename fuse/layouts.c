@@ -7,6 +7,7 @@
 // Nothing else of the program changes. The pass comes first, before anything depends on how
 // addresses move.
 #include "fuse/body.h"
+#include "fuse/channels.h"
 #include "fuse/flow.h"
 #include "fuse/follow.h"
 #include "fuse/fuse.h"
@@ -156,8 +157,11 @@ static dt_status_t lay_out(layouts_t *l, dt_buffer_id_t id) {
 
 dt_status_t dt__fuse_layouts(dt_program_t *program, const dt_target_t *target) {
   layouts_t l = {.program = program};
-  (void)target;
+  bool changed = false;
   DT_TRY(dt__flow_init(program, &l.flow));
+  DT_TRY(dt__channels_innermost(program, target, &l.flow, &changed));
+  if (changed)
+    DT_TRY(dt__flow_init(program, &l.flow));
   DT_TRY(dt__follow_orders(program, &l.flow));
   DT_TRY(find_fixed(&l));
   for (uint32_t b = 0; b < program->buffers.len; b++)

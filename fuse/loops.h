@@ -41,6 +41,9 @@ dt_status_t dt__merge_shared_loops(dt_program_t *program, dt_kernel_t *const *ke
 // Loops of maps that together count the columns of a product become one, as the product has it: the
 // map can then be what is done where the product stores.
 dt_status_t dt__merge_columns(dt_program_t *program) DT_MUST_USE;
+// Splits the stage's inner loops that indices take apart, and drops those of one iteration
+// (split.c).
+dt_status_t dt__split_inner_loops(dt_program_t *program, dt_stage_t *stage) DT_MUST_USE;
 dt_status_t dt__merge_inner_loops(dt_program_t *program, dt_stage_t *stage) DT_MUST_USE;
 
 #endif // DT_FUSE_LOOPS_H

@@ -24,6 +24,10 @@
 // `scripts/bench conv` (bench/bench_conv.c) measures them.
 #define OWN_ROWS 16
 #define OWN_PANELS 2
+// Places of an image in a register tile, and hundredths of the time that a tile of one vector takes
+// beside half of one of two: each place is loaded for half as many multiply-adds.
+#define MOST_PLACES 14
+#define NARROW_COST 110
 
 static bool load_uses(dt_program_t *program, const dt_inst_t *load, dt_sym_t var) {
   return dt__index_uses(program, load->index, dt__program_buffer(program, load->buffer)->rank, var);
@@ -33,10 +37,24 @@ bool dt__extent_below(dt_program_t *program, dt_sym_t extent, int64_t limit) {
   return dt__sym_range(program->env, extent).hi < limit;
 }
 
+static bool uses_terms(dt_program_t *program, const dt_stage_t *stage, const dt_inst_t *load) {
+  for (uint32_t v = 0; v < stage->n_loops; v++)
+    if (!load_uses(program, load, stage->vars[v]))
+      return false;
+  return true;
+}
+
+static dt_sym_t all_terms(dt_program_t *program, const dt_stage_t *stage) {
+  dt_sym_t all = stage->extents[0];
+  for (uint32_t v = 1; v < stage->n_loops; v++)
+    all = dt__sym_mul(program->env, all, stage->extents[v]);
+  return all;
+}
+
 // What `load` and `other` lack to be A and B; NULL: they are.
 static const char *roles_lack(dt_program_t *program, const dt_contraction_t *c,
                               const dt_inst_t *load, const dt_inst_t *other) {
-  if (!load_uses(program, load, c->k) || !load_uses(program, other, c->k))
+  if (!uses_terms(program, c->stage, load) || !uses_terms(program, c->stage, other))
     return "what is summed does not move both operands";
   if (load_uses(program, load, c->n) || !load_uses(program, other, c->n))
     return "columns do not move one operand alone";
@@ -46,22 +64,22 @@ static const char *roles_lack(dt_program_t *program, const dt_contraction_t *c,
   return NULL;
 }
 
-bool dt__contraction_roles(dt_program_t *program, dt_kernel_t *kernel, dt_contraction_t *out,
-                           const char **out_why) {
+bool dt__product_roles(dt_program_t *program, dt_kernel_t *kernel, dt_contraction_t *out,
+                       const char **out_why) {
   uint32_t x = 0, y = 0;
   const char *why = NULL, *swapped = NULL;
   if (out_why)
     *out_why = NULL;
-  if (!dt__kernel_is_contraction(kernel, &x, &y))
+  if (!dt__kernel_is_product(kernel, &x, &y))
     return false;
   dt_stage_t *stage = &kernel->stages.items[0];
   *out = (dt_contraction_t){.kernel = kernel,
                             .stage = stage,
                             .m = kernel->vars[kernel->n_loops - 2],
                             .n = kernel->vars[kernel->n_loops - 1],
-                            .k = stage->vars[0],
+                            .k = stage->vars[stage->n_loops - 1],
                             .extent_n = kernel->extents[kernel->n_loops - 1],
-                            .extent_k = stage->extents[0],
+                            .extent_k = all_terms(program, stage),
                             .n_batch = kernel->n_loops - 2};
   const dt_inst_t *insts = stage->insts.items;
   why = roles_lack(program, out, &insts[x], &insts[y]);
@@ -131,6 +149,15 @@ dt_status_t dt__contraction_loops(dt_program_t *program, dt_kernel_t *kernel, bo
   return NULL;
 }
 
+bool dt__contraction_roles(dt_program_t *program, dt_kernel_t *kernel, dt_contraction_t *out,
+                           const char **out_why) {
+  uint32_t x = 0, y = 0;
+  if (out_why)
+    *out_why = NULL;
+  return dt__kernel_is_contraction(kernel, &x, &y) &&
+         dt__product_roles(program, kernel, out, out_why);
+}
+
 // A is read in place when a step in k is one element and it moves linearly in m and the batch
 // loops.
 static bool rows_are_plain(dt_program_t *program, const dt_contraction_t *c) {
@@ -147,6 +174,18 @@ static bool rows_are_plain(dt_program_t *program, const dt_contraction_t *c) {
       return false;
   }
   return true;
+}
+
+// A's rows may lie anywhere, if each is runs of neighbours along the last of k's loops: tiles copy
+// them.
+static bool rows_are_runs(dt_program_t *program, const dt_contraction_t *c) {
+  const dt_inst_t *a = &c->stage->insts.items[c->a];
+  dt_sym_t rest = dt__buffer_offset(program, a->buffer, a->index), coef = rest;
+  int64_t step = 0;
+  for (uint32_t v = 0; v < c->stage->n_loops; v++)
+    if (!dt__sym_linear(program->env, rest, c->stage->vars[v], &coef, &rest))
+      return false;
+  return a->mask == DT_NO_INST && dt__sym_is_const(program->env, coef, &step) && step == 1;
 }
 
 // A map kernel that stores `factor`, taken from the contraction's body, into `into` at its own
@@ -301,15 +340,18 @@ static dt_status_t pack_columns(dt_program_t *program, const dt_contraction_t *c
   dt_inst_t load = c->stage->insts.items[c->b];
   operand_kernel_t shape = {0};
   dt_buffer_t buffer = {.kind = DT_BUFFER_TEMP, .dtype = c->stage->reductions.items[0].dtype};
-  dt_sym_t index[DT_MAX_RANK], panel, k, lane, w = dt__sym_const(env, width);
+  dt_sym_t index[DT_MAX_RANK], panel, lane, w = dt__sym_const(env, width);
   DT_TRY(shape_add_batch(program, c, &load, &shape, &buffer, index));
   dt_sym_t panels = dt__sym_ceildiv(env, c->extent_n, w);
   index[buffer.rank] = dt__sym_floordiv(env, c->n, w);
   buffer.sizes[buffer.rank++] = panels;
   DT_TRY(shape_add_loop(program, &shape, panels, DT_SYM_NONE_ID, &panel));
-  index[buffer.rank] = c->k;
-  buffer.sizes[buffer.rank++] = c->extent_k;
-  DT_TRY(shape_add_loop(program, &shape, c->extent_k, c->k, &k));
+  for (uint32_t v = 0; v < c->stage->n_loops; v++) {
+    dt_sym_t k;
+    index[buffer.rank] = c->stage->vars[v];
+    buffer.sizes[buffer.rank++] = c->stage->extents[v];
+    DT_TRY(shape_add_loop(program, &shape, c->stage->extents[v], c->stage->vars[v], &k));
+  }
   if (!moves_linearly(program, &load, c->n))
     shape.inner = shape.n_loops;
   index[buffer.rank] = dt__sym_mod(env, c->n, w);
@@ -340,45 +382,19 @@ const char *dt__contraction_refusal(dt_program_t *program, const dt_contraction_
   return NULL;
 }
 
-// By buffer, [id - 1], of the first `n`: kernels that read nothing but constants made it.
-typedef struct fixed_t {
-  uint32_t n;
-  bool *made;
-} fixed_t;
-
-static dt_status_t find_fixed(dt_program_t *program, fixed_t *out) {
-  bool *constant = NULL;
-  DT_TRY(dt__find_constant(program, &constant));
-  out->n = program->buffers.len;
-  out->made = DT_ARENA_ARRAY(program->arena, bool, out->n + 1);
-  if (!out->made)
-    return DT_NO_MEMORY();
-  for (uint32_t k = 0; k < program->kernels.len; k++)
-    for (uint32_t s = 0; constant[k] && s < program->kernels.items[k].stages.len; s++) {
-      const dt_stage_t *stage = &program->kernels.items[k].stages.items[s];
-      for (uint32_t i = 0; i < stage->stores.len; i++)
-        out->made[stage->stores.items[i].buffer.id - 1] = true;
-    }
-  return NULL;
-}
-
-static bool is_fixed(const dt_program_t *program, const fixed_t *fixed, dt_buffer_id_t id) {
-  return dt__program_buffer(program, id)->kind == DT_BUFFER_CONSTANT ||
-         (id.id <= fixed->n && fixed->made[id.id - 1]);
-}
-
 // A product with few columns, or one row of which B would be packed for this call only, is cheaper
 // as plain loops.
-static const char *refusal(dt_program_t *program, const fixed_t *fixed, const dt_contraction_t *c) {
+static const char *refusal(dt_program_t *program, const dt_fixed_t *fixed,
+                           const dt_contraction_t *c) {
   const dt_inst_t *a = &c->stage->insts.items[c->a], *b = &c->stage->insts.items[c->b];
   // Where there is one term at most there is no step from one to the next.
   const char *why = dt__contraction_refusal(program, c, 2);
   if (why)
     return why;
-  if (!is_fixed(program, fixed, b->buffer) &&
+  if (!dt__is_fixed(program, fixed, b->buffer) &&
       dt__extent_below(program, c->kernel->extents[c->n_batch], 2))
     return "one row times a matrix that is not constant";
-  if (!rank_fits(program, c, a, 2) || !rank_fits(program, c, b, 3))
+  if (!rank_fits(program, c, a, 2) || !rank_fits(program, c, b, 2 + c->stage->n_loops))
     return "too many batch dims to pack";
   return NULL;
 }
@@ -402,26 +418,78 @@ static bool columns_move_together(dt_program_t *program, const dt_contraction_t 
 
 // Weights, or what is made of weights alone, times what a call computes, as in convolutions:
 // packing B for all tiles at once would write and read more than it saves.
-static bool tiles_pack(dt_program_t *program, const fixed_t *fixed, const dt_contraction_t *c) {
+static bool tiles_pack(dt_program_t *program, const dt_fixed_t *fixed, const dt_contraction_t *c) {
   const dt_inst_t *a = &c->stage->insts.items[c->a], *b = &c->stage->insts.items[c->b];
-  return is_fixed(program, fixed, a->buffer) &&
+  return dt__is_fixed(program, fixed, a->buffer) &&
          dt__program_buffer(program, b->buffer)->kind != DT_BUFFER_CONSTANT &&
          b->mask == DT_NO_INST && c->b == c->b_factor && columns_move_together(program, c);
 }
 
-static dt_status_t take(dt_program_t *program, const fixed_t *fixed, dt_kernel_t *kernel,
+// The register tile, and how many of them a task has in each direction.
+static void set_tile(const dt_target_t *target, uint32_t tile, bool own, dt_matmul_t *out) {
+  out->width = target->matmul_width[tile];
+  out->rows = target->matmul_rows[tile];
+  out->tile_rows = (own ? OWN_ROWS : TILE_PANELS) * out->rows;
+  out->tile_cols = (own ? OWN_PANELS : TILE_PANELS) * out->width;
+  out->own_panels = own;
+}
+
+// Columns that panels of `width` have room for.
+static int64_t room(int64_t columns, int64_t width) {
+  return (columns + width - 1) / width * width;
+}
+
+// The same where rows are places of an image: tall tiles, of one vector where two would be mostly
+// empty in the last panel.
+static void set_tile_of_places(dt_program_t *program, const dt_contraction_t *c, uint32_t lanes,
+                               const dt_target_t *target, dt_matmul_t *out) {
+  int64_t columns = 0;
+  uint32_t vectors = out->width / lanes;
+  if (vectors > 1 && dt__sym_is_const(program->env, c->extent_n, &columns) &&
+      NARROW_COST * room(columns, lanes) <= 100 * room(columns, out->width))
+    vectors = 1;
+  uint32_t rows = (target->vector_registers - vectors - 1) / vectors;
+  out->width = vectors * lanes;
+  out->rows = rows < MOST_PLACES ? rows : MOST_PLACES;
+  out->tile_rows = TILE_PANELS * out->rows;
+}
+
+static dt_status_t add_schedule(dt_program_t *program, const dt_contraction_t *c, uint32_t lanes,
+                                dt_matmul_t matmul) {
+  dt_schedule_t schedule = {.kind = DT_SCHEDULE_MATMUL,
+                            .lanes = lanes,
+                            .unroll = 1,
+                            .grain = 1,
+                            .matmul = matmul};
+  schedule.matmul.a = c->a;
+  schedule.matmul.b = c->b;
+  return DT_VEC_PUSH(program->arena, &c->kernel->schedules, schedule) ? NULL : DT_NO_MEMORY();
+}
+
+// What takes are to be made into, and why not.
+static const char *refusal_of_terms(dt_program_t *program, const dt_fixed_t *fixed,
+                                    const dt_contraction_t *c, bool runs) {
+  const char *why = refusal(program, fixed, c);
+  if (!why && c->stage->n_loops > 1 && !runs)
+    why = "it sums over several loops";
+  return why;
+}
+
+static dt_status_t take(dt_program_t *program, const dt_fixed_t *fixed, dt_kernel_t *kernel,
                         const dt_target_t *target, dt_kernel_t *before, uint32_t *n_before) {
   dt_contraction_t c;
   const dt_matmul_row_t *row = NULL;
   const char *why = NULL;
+  bool runs = false;
   *n_before = 0;
   DT_TRY(dt__contraction_loops(program, kernel, true));
-  if (dt__contraction_roles(program, kernel, &c, &why)) {
+  if (dt__product_roles(program, kernel, &c, &why)) {
     const dt_inst_t *insts = c.stage->insts.items;
     row = dt__matmul_row(target, insts[c.a_factor].dtype, insts[c.b_factor].dtype,
                          c.stage->reductions.items[0].dtype, &why);
+    runs = dt__is_fixed(program, fixed, insts[c.b].buffer) && rows_are_runs(program, &c);
     if (row)
-      why = refusal(program, fixed, &c);
+      why = refusal_of_terms(program, fixed, &c, runs);
   }
   if (why)
     DT_LOG(DT_LOG_FUSION, 1, "%s: no matrix template for sums of %s: %s", kernel->name,
@@ -429,28 +497,22 @@ static dt_status_t take(dt_program_t *program, const fixed_t *fixed, dt_kernel_t
   if (why || !row)
     return NULL;
   dt_dtype_t sum = c.stage->reductions.items[0].dtype;
-  uint32_t rows = target->matmul_rows[row->tile], width = target->matmul_width[row->tile];
-  bool own = tiles_pack(program, fixed, &c);
-  if (!rows_are_plain(program, &c))
+  uint32_t lanes = target->vector_bytes / (uint32_t)dt_dtype_size(sum);
+  dt_matmul_t matmul = {0};
+  set_tile(target, row->tile, c.stage->n_loops == 1 && tiles_pack(program, fixed, &c), &matmul);
+  bool plain = rows_are_plain(program, &c);
+  const dt_inst_t *a = &c.stage->insts.items[c.a];
+  if (runs && (!plain || dt__program_buffer(program, a->buffer)->layout))
+    set_tile_of_places(program, &c, lanes, target, &matmul);
+  else if (!plain)
     DT_TRY(copy_rows(program, &c, &before[(*n_before)++]));
-  if (!own)
-    DT_TRY(pack_columns(program, &c, width, &before[(*n_before)++]));
+  if (!matmul.own_panels)
+    DT_TRY(pack_columns(program, &c, matmul.width, &before[(*n_before)++]));
   DT_TRY(dt__prune_stage(program, c.stage)); // loads whose casts are replaced
-  if (!dt__contraction_roles(program, kernel, &c, NULL))
+  if (!dt__product_roles(program, kernel, &c, NULL))
     return DT_FAIL(DT_E_INTERNAL, "fuse: %s lost its matrix form", kernel->name);
-  dt_schedule_t schedule = {.kind = DT_SCHEDULE_MATMUL,
-                            .lanes = target->vector_bytes / (uint32_t)dt_dtype_size(sum),
-                            .unroll = 1,
-                            .grain = 1,
-                            .matmul = {.a = c.a,
-                                       .b = c.b,
-                                       .tile_rows = (own ? OWN_ROWS : TILE_PANELS) * rows,
-                                       .tile_cols = (own ? OWN_PANELS : TILE_PANELS) * width,
-                                       .width = width,
-                                       .rows = rows,
-                                       .own_panels = own}};
-  if (!DT_VEC_PUSH(program->arena, &kernel->schedules, schedule))
-    return DT_NO_MEMORY();
+  DT_TRY(dt__merge_inner_loops(program, c.stage));
+  DT_TRY(add_schedule(program, &c, lanes, matmul));
   return dt__symenv_status(program->env);
 }
 
@@ -458,8 +520,8 @@ dt_status_t dt__fuse_operands(dt_program_t *program, const dt_target_t *target) 
   if (dt__target_has_teams(target))
     return dt__operands_device(program, target);
   DT_VEC(dt_kernel_t) kernels = {0};
-  fixed_t fixed;
-  DT_TRY(find_fixed(program, &fixed));
+  dt_fixed_t fixed;
+  DT_TRY(dt__find_fixed(program, &fixed));
   for (uint32_t k = 0; k < program->kernels.len; k++) {
     dt_kernel_t before[2];
     uint32_t n_before = 0;

@@ -21,6 +21,9 @@ typedef struct dt_contraction_t {
 // matrices, and *out_why (or NULL) says what a sum of products lacks, or is NULL where it is none.
 bool dt__contraction_roles(dt_program_t *program, dt_kernel_t *kernel, dt_contraction_t *out,
                            const char **out_why);
+// The same where k may be several loops, of which `k` is the last and extent_k the product.
+bool dt__product_roles(dt_program_t *program, dt_kernel_t *kernel, dt_contraction_t *out,
+                       const char **out_why);
 // Brings the loops of a sum of products into the order of a matrix product, where they are one in
 // any order: loops that run once, which would stand for m or n, are dropped, and m goes next to n.
 // With `one_row` a vector times a matrix gets an m that runs once.

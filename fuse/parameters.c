@@ -459,6 +459,7 @@ static void visit_schedule(walk_t *w) {
   put(w, s->unroll);
   if (s->kind == DT_SCHEDULE_OUTER_LANES) {
     put(w, s->outer.block == group_of(s)); // or any: join_blocks
+    put(w, s->outer.beside);
     if (!w->values)
       w->member->shapes = dt__hash_mix((uint64_t)s->outer.block, 0);
   }

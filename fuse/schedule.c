@@ -18,6 +18,11 @@
 // compile.
 #define TASK_WORK 16384 // element operations worth handing to another thread
 #define MAP_BLOCK 2048  // elements of a map in one grid item
+// Windows: places side by side, which share loads of weights and do not wait for each other; lanes'
+// elements of one item; elements of a window. `scripts/bench conv` (bench/bench_conv.c) measures.
+#define BESIDE 7
+#define MOST_ROW 256
+#define MOST_WINDOW 256
 #define FEW_STORES 8    // of a stage, for which more vectors an iteration are worth their code
 
 static int64_t likely(dt_program_t *program, dt_sym_t extent, int64_t otherwise) {
@@ -177,6 +182,38 @@ static int64_t grain_for(int64_t item_work) {
   return item_work >= TASK_WORK ? 1 : (TASK_WORK + item_work - 1) / item_work;
 }
 
+// Windows: sums of a few elements each, of which neighbours have most, or their weights, in common.
+static bool sums_windows(dt_program_t *program, const dt_kernel_t *kernel) {
+  bool any = false;
+  for (uint32_t s = 0; s < kernel->stages.len; s++) {
+    const dt_stage_t *stage = &kernel->stages.items[s];
+    int64_t extent = 0, all = 1;
+    for (uint32_t v = 0; v < stage->n_loops; v++) {
+      if (!dt__sym_is_const(program->env, stage->extents[v], &extent) || extent > DT_WRITTEN_OUT)
+        return false;
+      all *= extent;
+    }
+    any = any || (stage->n_loops && all > 1);
+    if (all > MOST_WINDOW || (stage->n_loops && stage->reductions.len != 1))
+      return false;
+  }
+  return any;
+}
+
+// Places of windows side by side, with all of the row that they stand in, which makes an item.
+static void beside(dt_program_t *program, dt_kernel_t *kernel, dt_schedule_t *out) {
+  dt_sym_t extent = kernel->extents[kernel->n_loops - 1];
+  int64_t size = MOST_ROW, lanes = out->lanes;
+  (void)dt__sym_is_const(program->env, extent, &size);
+  size = size < MOST_ROW ? size : MOST_ROW;
+  out->unroll = 1;
+  out->outer.beside = BESIDE;
+  out->outer.block = size < lanes ? lanes : (size + lanes - 1) / lanes * lanes;
+  int64_t width = likely(program, extent, size);
+  out->grain = grain_for(stage_work(program, kernel) * (width < size ? width : size) *
+                         likely(program, kernel->extents[kernel->n_loops - 2], 32));
+}
+
 static void outer_lanes(dt_program_t *program, dt_kernel_t *kernel, dt_schedule_t *out) {
   out->kind = DT_SCHEDULE_OUTER_LANES;
   dt_sym_t extent = kernel->extents[kernel->n_loops - 1];
@@ -247,6 +284,9 @@ static dt_status_t schedule_loops(dt_program_t *program, dt_kernel_t *kernel,
     inner_lanes(program, kernel, &schedule);
   else
     outer_lanes(program, kernel, &schedule);
+  if (schedule.kind == DT_SCHEDULE_OUTER_LANES && !dt__target_has_teams(target) &&
+      sums_windows(program, kernel) && dt__kernel_runs_beside(program, kernel))
+    beside(program, kernel, &schedule);
   return DT_VEC_PUSH(program->arena, &kernel->schedules, schedule) ? NULL : DT_NO_MEMORY();
 }
 
@@ -256,7 +296,7 @@ static dt_status_t schedule_matmul(dt_program_t *program, dt_kernel_t *kernel,
   DT_TRY(dt__merge_outer_loops(program, kernel, kernel->n_loops - 1));
   dt_schedule_t *schedule = &kernel->schedules.items[0];
   uint32_t a = 0, b = 0;
-  if (!dt__kernel_is_contraction(kernel, &a, &b))
+  if (!dt__kernel_is_product(kernel, &a, &b))
     return DT_FAIL(DT_E_INTERNAL, "fuse: %s lost its matrix form", kernel->name);
   // Elements of B that one tile reads: with few rows that is what it costs.
   schedule->grain = grain_for(likely(program, kernel->stages.items[0].extents[0], 128) *

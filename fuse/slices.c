@@ -113,6 +113,12 @@ static dt_sym_t carrying_loop(const dt_kernel_t *kernel, uint32_t id, uint32_t d
   return same && var.id && loop_extent(kernel, var).id ? var : DT_SYM_NONE_ID;
 }
 
+// Slices of an innermost dim would lie apart, and lanes would lose it.
+static bool is_innermost(const slices_t *s, uint32_t id, uint32_t dim) {
+  const dt_buffer_t *buffer = &s->program->buffers.items[id - 1];
+  return buffer->layout && buffer->layout->order[buffer->rank - 1] == dim;
+}
+
 // A temporary of one writer that only kernels use.
 static bool may_be_carried(const slices_t *s, uint32_t id) {
   const dt_buffer_t *buffer = &s->program->buffers.items[id - 1];
@@ -160,7 +166,7 @@ static bool fits(const slices_t *s, uint32_t id, uint32_t k, const uint32_t *dim
     dt_sym_t var = carrying_loop(kernel, id, dims[q], &touches);
     if (!touches)
       return true;
-    if (!var.id || !may_be_member(s, k) || loop_extent(kernel, var).id != group->extents[q].id ||
+    if (!var.id || is_innermost(s, id, dims[q]) || !may_be_member(s, k) || loop_extent(kernel, var).id != group->extents[q].id ||
         (s->members[k].in && s->members[k].vars[q].id != var.id))
       return false;
     for (uint32_t before = 0; before < q; before++)
@@ -279,7 +285,7 @@ static dt_status_t grow(slices_t *s) {
 // The dim's one extent of all loops that walk it; none: they differ, or it is no loop's alone.
 static dt_sym_t common_extent(const slices_t *s, uint32_t id, uint32_t d) {
   dt_sym_t extent = DT_SYM_NONE_ID;
-  for (uint32_t i = 0; i < s->flow.users.len; i++) {
+  for (uint32_t i = 0; i < s->flow.users.len && !is_innermost(s, id, d); i++) {
     const dt_kernel_t *kernel = &s->program->kernels.items[s->flow.users.items[i]];
     bool touches = false;
     dt_sym_t var = carrying_loop(kernel, id, d, &touches);
@@ -451,15 +457,30 @@ static dt_status_t rewrite_kernel(rewrite_t *r, uint32_t k, dt_sym_t begin, dt_s
   return NULL;
 }
 
-static void shrink_buffer(slices_t *s, uint32_t b, dt_sym_t step) {
+// The order of the dims that are left, behind the one that is new.
+static dt_status_t shrink_order(const slices_t *s, uint32_t b, const dt_buffer_layout_t **layout) {
+  uint8_t order[DT_MAX_RANK + 1] = {0}, number[DT_MAX_RANK];
+  uint32_t rank = s->program->buffers.items[b].rank, n = 1, at = 1;
+  if (!*layout)
+    return NULL;
+  for (uint32_t d = 0; d < rank; d++)
+    number[d] = (uint8_t)(is_dim_of_tuple(s, b, d) ? 0 : n++);
+  for (uint32_t k = 0; k < rank; k++)
+    if (number[(*layout)->order[k]])
+      order[at++] = number[(*layout)->order[k]];
+  return dt__layout_of_order(s->program->arena, order, n, layout);
+}
+
+static dt_status_t shrink_buffer(slices_t *s, uint32_t b, dt_sym_t step) {
   dt_symenv_t *env = s->program->env;
   dt_buffer_t *buffer = &s->program->buffers.items[b];
   dt_sym_t sizes[DT_MAX_RANK + 1];
+  DT_TRY(shrink_order(s, b, &buffer->layout));
   uint32_t rank = slice_index(s, b, step, buffer->sizes, sizes);
   buffer->rank = rank;
   memcpy(buffer->sizes, sizes, rank * sizeof(*sizes));
-  buffer->layout = NULL; // it is scratch now, of other dims
   dt__buffer_set_strides(env, buffer);
+  return NULL;
 }
 
 // Iterations of a slice: as many as the budget holds, at least one, no more than there are; all of
@@ -497,7 +518,7 @@ static dt_status_t cut(slices_t *s, uint32_t first) {
   for (uint32_t i = 0, k = first; i < group->kernels.len; i++, k = s->flow.kernels[k].next)
     DT_TRY(rewrite_kernel(&r, k, begin, count));
   for (uint32_t i = 0; i < group->buffers.len; i++)
-    shrink_buffer(s, group->buffers.items[i], slices.step);
+    DT_TRY(shrink_buffer(s, group->buffers.items[i], slices.step));
   return DT_VEC_PUSH(program->arena, &program->slices, slices) ? NULL : DT_NO_MEMORY();
 }
 

@@ -211,6 +211,11 @@ static dt_status_t normalise(dt_program_t *program, const loops_t *loops, bool w
   return NULL;
 }
 
+dt_status_t dt__split_inner_loops(dt_program_t *program, dt_stage_t *stage) {
+  loops_t inner = inner_loops(stage);
+  return normalise(program, &inner, dt__stage_in_order(stage), NULL);
+}
+
 dt_status_t dt__fuse_split(dt_program_t *program, const dt_target_t *target) {
   for (uint32_t k = 0; k < program->kernels.len; k++) {
     dt_kernel_t *kernel = &program->kernels.items[k];
@@ -218,11 +223,8 @@ dt_status_t dt__fuse_split(dt_program_t *program, const dt_target_t *target) {
       continue;
     loops_t outer = outer_loops(kernel);
     DT_TRY(normalise(program, &outer, false, target));
-    for (uint32_t s = 0; s < kernel->stages.len; s++) {
-      dt_stage_t *stage = &kernel->stages.items[s];
-      loops_t inner = inner_loops(stage);
-      DT_TRY(normalise(program, &inner, dt__stage_in_order(stage), NULL));
-    }
+    for (uint32_t s = 0; s < kernel->stages.len; s++)
+      DT_TRY(dt__split_inner_loops(program, &kernel->stages.items[s]));
   }
   return dt__split_scans(program, target);
 }

@@ -130,6 +130,7 @@ typedef struct dt_body_t {
   uint32_t item_level;  // of the last outer variable that is no lane: 1, with tiles of rows 2
   bool outer_lanes;
   dt_sym_t lane_var;
+  dt_sym_t beside; // copies are of neighbouring iterations of this outer loop; none: of the lanes'
   LLVMValueRef lane_base;            // lane variable's value in lane 0 of the loop's first copy
   LLVMValueRef masks[DT_MAX_UNROLL]; // by copy: lanes that exist, in the masked tail; NULL: all
   dt_resident_rows_t resident;

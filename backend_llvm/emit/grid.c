@@ -65,6 +65,8 @@ uint32_t dt__grid_axes(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedul
   if (schedule->kind == DT_SCHEDULE_OUTER_LANES)
     out_extents[n - 1] = dt__sym_ceildiv(m->env, kernel->extents[n - 1],
                                          dt__sym_const(m->env, schedule->outer.block));
+  if (schedule->kind == DT_SCHEDULE_OUTER_LANES && schedule->outer.beside)
+    out_extents[n - 2] = dt__sym_const(m->env, 1);
   if (schedule->kind == DT_SCHEDULE_TILES)
     for (uint32_t i = n - 2; i < n; i++)
       out_extents[i] =

@@ -541,6 +541,19 @@ static dt_address_t local_address(dt_body_t *k, dt_buffer_id_t buffer, LLVMValue
   return out;
 }
 
+// Copy c is of the iteration that many further; neighbours along the lanes.
+static void beside_addresses(dt_body_t *k, LLVMTypeRef element, dt_sym_t offset, LLVMValueRef base,
+                             uint32_t level, dt_address_t *out) {
+  dt_symenv_t *env = k->m->env;
+  dt_sym_t step = offset, rest;
+  (void)dt__sym_linear(env, offset, k->beside, &step, &rest); // verified
+  for (uint32_t c = 0; c < k->copies; c++) {
+    LLVMValueRef moved = dt__index_scalar(k, dt__sym_mul(env, step, dt__sym_const(env, c)));
+    dt__body_at(k, level);
+    out->at[c] = dt__emit_element(k->m, element, base, moved);
+  }
+}
+
 static dt_address_t linear_address(dt_body_t *k, dt_buffer_id_t buffer, dt_sym_t offset,
                                    int64_t coef, dt_sym_t rest, uint32_t level) {
   dt_emit_t *m = k->m;
@@ -563,6 +576,10 @@ static dt_address_t linear_address(dt_body_t *k, dt_buffer_id_t buffer, dt_sym_t
   LLVMValueRef first = base;
   LLVMValueRef lane = LLVMBuildMul(m->b, k->lane_base, dt__emit_i64(m, coef), "");
   base = dt__emit_element(m, element, base, lane);
+  if (k->beside.id) {
+    beside_addresses(k, element, offset, base, level, &out);
+    return out;
+  }
   for (uint32_t c = 0; c < k->copies; c++) {
     int64_t shift = coef * (int64_t)((k->first_copy + c) * k->lanes * k->team) -
                     (coef == -1 ? (int64_t)k->lanes - 1 : 0);

@@ -277,8 +277,9 @@ static dt_lanes_t value_load(dt_body_t *k, const dt_inst_t *inst, uint32_t id) {
     out.v[0] = load_uniform(k, inst, level, address.at[0]);
     return out;
   }
+  bool once = k->beside.id && !dt__sym_depends(k->m->env, offset, k->beside);
   for (uint32_t c = 0; c < k->copies; c++)
-    out.v[c] = load_lanes(k, inst, level, offset, &address, c);
+    out.v[c] = once && c ? out.v[0] : load_lanes(k, inst, level, offset, &address, c);
   if (keeps)
     dt__resident_put(k, inst->buffer, offset, &out);
   return out;

@@ -157,7 +157,7 @@ static void stage_loops(dt_body_t *k, uint32_t j);
 static bool is_written_out(dt_body_t *k, uint32_t j) {
   const dt_stage_t *stage = k->stage;
   int64_t all = 1, extent;
-  if (k->m->device || !k->outer_lanes || k->copies > 1)
+  if (k->m->device || !k->outer_lanes || k->copies > 1 || k->beside.id)
     return false;
   for (; j < stage->n_loops; j++) {
     if (!dt__sym_is_const(k->m->env, stage->extents[j], &extent) || extent > DT_WRITTEN_OUT)
@@ -324,6 +324,56 @@ static bool blocks_are_whole(dt_body_t *k) {
          k->schedule->outer.block % group == 0;
 }
 
+// Vectors of the last loop, each for as many copies, which are of the loop before it.
+static void beside_vectors(dt_body_t *k, uint32_t copies, LLVMValueRef from, LLVMValueRef to) {
+  dt_emit_t *m = k->m;
+  uint32_t level = k->item_level + 1;
+  bool whole = blocks_are_whole(k);
+  outer_t outer = {0, k->kernel->stages.len, NULL, NULL};
+  if (!enter_outer(k, 0, outer.last))
+    return;
+  LLVMValueRef n = LLVMBuildAnd(m->b, LLVMBuildSub(m->b, to, from, ""),
+                                dt__emit_i64(m, -(int64_t)k->lanes), "");
+  LLVMValueRef middle = whole ? to : LLVMBuildAdd(m->b, from, n, "");
+  k->copies = copies;
+  k->lane_base = dt__loop_open(k, level, from, middle, k->lanes);
+  outer_vector_body(k, &outer);
+  dt__loop_close(k, level);
+  if (!whole) {
+    dt__bind_lane(k, level);
+    k->lane_base = dt__loop_open(k, level, middle, to, k->lanes);
+    k->masks[0] = tail_mask(k, LLVMBuildSub(m->b, to, k->lane_base, ""));
+    for (uint32_t c = 1; c < copies; c++)
+      k->masks[c] = k->masks[0];
+    outer_vector_body(k, &outer);
+    dt__loop_close(k, level);
+  }
+  for (uint32_t c = 0; c < copies; c++)
+    k->masks[c] = NULL;
+  k->copies = 1;
+}
+
+// All iterations of the loop before the last: side by side, then those that are left, one by one.
+static void beside_item(dt_body_t *k, LLVMValueRef from, LLVMValueRef to) {
+  dt_emit_t *m = k->m;
+  uint32_t loop = k->kernel->n_loops - 2, beside = k->schedule->outer.beside;
+  LLVMValueRef end = dt__index_scalar(k, k->kernel->extents[loop]);
+  dt__body_at(k, 1);
+  LLVMValueRef left = LLVMBuildURem(m->b, end, dt__emit_i64(m, beside), "");
+  LLVMValueRef ends[3] = {dt__emit_i64(m, 0), LLVMBuildSub(m->b, end, left, ""), end};
+  for (uint32_t pass = 0; pass < 2; pass++) {
+    uint32_t copies = pass ? 1 : beside;
+    LLVMValueRef at = dt__loop_open(k, 2, ends[pass], ends[pass + 1], copies);
+    dt__bind_symbol(k, k->kernel->vars[loop], 2, at);
+    k->beside = k->kernel->vars[loop];
+    k->item_level = 2;
+    beside_vectors(k, copies, from, to);
+    k->item_level = 1;
+    k->beside = DT_SYM_NONE_ID;
+    dt__loop_close(k, 2);
+  }
+}
+
 static void outer_lanes_item(dt_body_t *k, LLVMValueRef block_index) {
   dt_emit_t *m = k->m;
   LLVMValueRef extent = dt__index_scalar(k, k->kernel->extents[k->kernel->n_loops - 1]);
@@ -333,7 +383,10 @@ static void outer_lanes_item(dt_body_t *k, LLVMValueRef block_index) {
   LLVMValueRef to = LLVMBuildNSWAdd(m->b, from, block, "");
   LLVMValueRef over = LLVMBuildICmp(m->b, LLVMIntSLT, extent, to, "");
   to = LLVMBuildSelect(m->b, over, extent, to, "");
-  dt__outer_vectors(k, from, to, blocks_are_whole(k), 0, k->kernel->stages.len, NULL, NULL);
+  if (k->schedule->outer.beside)
+    beside_item(k, from, to);
+  else
+    dt__outer_vectors(k, from, to, blocks_are_whole(k), 0, k->kernel->stages.len, NULL, NULL);
 }
 
 // ---- Kernels -------------------------------------------------------------------------------------------
@@ -539,6 +592,10 @@ dt_status_t dt__schedule_verify(dt_emit_t *m, const dt_kernel_t *kernel,
       (kernel->n_loops < 1 || schedule->outer.block < 1))
     return DT_FAIL(DT_E_INTERNAL, "schedule of kernel %s: no outer loop, or blocks of %lld",
                    kernel->name, (long long)schedule->outer.block);
+  if (schedule->kind == DT_SCHEDULE_OUTER_LANES && schedule->outer.beside &&
+      (dt__target_has_teams(m->target) || !dt__kernel_runs_beside(&m->program, kernel)))
+    return DT_FAIL(DT_E_INTERNAL, "schedule of kernel %s: iterations that cannot run side by side",
+                   kernel->name);
   if (schedule->kind == DT_SCHEDULE_INNER_LANES && dt__kernel_in_order(kernel))
     return DT_FAIL(DT_E_INTERNAL, "schedule of kernel %s: lanes over loops that run in order",
                    kernel->name);

@@ -80,9 +80,11 @@ dt_status_t dt__matmul_verify(dt_emit_t *m, const dt_kernel_t *kernel,
     return refuse(kernel, "its schedule is another device's");
   if (teams)
     return NULL; // the device's code generator verifies what it relies on
-  if (kernel->n_loops < 2 || stage->n_loops != 1 || stage->reductions.len != 1 ||
+  if (kernel->n_loops < 2 || stage->n_loops == 0 || stage->reductions.len != 1 ||
       stage->stores.len != 0)
-    return refuse(kernel, "its first stage is not one reduction over one loop");
+    return refuse(kernel, "its first stage is not one reduction over loops");
+  if (stage->n_loops > 1 && t->own_panels)
+    return refuse(kernel, "its tiles pack panels over several loops");
   const dt_reduction_t *reduction = &stage->reductions.items[0];
   dt_dtype_t dtype = reduction->dtype;
   if (reduction->kind != DT_REDUCE_SUM || !operands_fit(kernel, t, dtype) ||
@@ -96,12 +98,7 @@ dt_status_t dt__matmul_verify(dt_emit_t *m, const dt_kernel_t *kernel,
       t->width / lanes > 4 || t->tile_rows == 0 || t->tile_rows % t->rows != 0 ||
       t->tile_cols == 0 || t->tile_cols % t->width != 0 || t->tile_cols % schedule->lanes != 0)
     return refuse(kernel, "its tiles do not fit each other");
-  int64_t coef;
-  dt_sym_t coefficient, rest;
-  const dt_inst_t *a = stage0_inst(kernel, t->a);
-  dt_sym_t offset = dt__access_place(&m->program, kernel, a->buffer, a->index);
-  if (!dt__sym_linear(m->env, offset, stage->vars[0], &coefficient, &rest) ||
-      !dt__sym_is_const(m->env, coefficient, &coef) || coef != 1)
+  if (!dt__matmul_rows_run(m, kernel, t))
     return refuse(kernel, "its left operand is not contiguous over k");
   return NULL;
 }
@@ -294,6 +291,7 @@ typedef struct tile_t {
   LLVMValueRef a_copy, c_tile, panel;            // scratch; the panel: where tiles pack theirs
   LLVMValueRef first_row, rows, first_col, cols; // of this tile
   LLVMValueRef grouped, left; // rows in whole groups, and in the one call after them
+  LLVMValueRef table;         // where rows of A begin, if they are runs
   LLVMValueRef c_row;         // the row the later stages work on
   uint32_t row_value;
 } tile_t;
@@ -339,6 +337,10 @@ static void copy_a(tile_t *t, LLVMValueRef first_k, LLVMValueRef depth) {
   dt_emit_t *m = k->m;
   const dt_kernel_t *kernel = k->kernel;
   LLVMValueRef end = LLVMBuildAdd(m->b, t->grouped, t->left, "");
+  if (t->table) {
+    dt__matmul_copy_runs(k, t->table, end, first_k, depth);
+    return;
+  }
   LLVMValueRef row = dt__loop_open(k, 3, dt__emit_i64(m, 0), end, 1);
   LLVMValueRef last = LLVMBuildSub(m->b, t->rows, dt__emit_i64(m, 1), "");
   dt__bind_symbol(k, kernel->vars[kernel->n_loops - 2], 3,
@@ -401,6 +403,14 @@ static void multiply_panel(tile_t *t, LLVMValueRef panel, LLVMValueRef col, LLVM
   }
 }
 
+// Panels have k's loops one inside of another, so that all of them count as the last one.
+static void bind_first(dt_body_t *k, LLVMValueRef first_k) {
+  const dt_stage_t *stage = &k->kernel->stages.items[0];
+  for (uint32_t v = 0; v + 1 < stage->n_loops; v++)
+    dt__bind_symbol(k, stage->vars[v], 2, dt__emit_i64(k->m, 0));
+  dt__bind_symbol(k, stage->vars[stage->n_loops - 1], 2, first_k);
+}
+
 static void multiply_depth(tile_t *t, LLVMValueRef first_k, LLVMValueRef extent_k) {
   dt_body_t *k = t->k;
   dt_emit_t *m = k->m;
@@ -412,7 +422,7 @@ static void multiply_depth(tile_t *t, LLVMValueRef first_k, LLVMValueRef extent_
   LLVMValueRef col = dt__loop_open(k, 3, dt__emit_i64(m, 0), t->cols, (int64_t)t->schedule->width);
   dt__bind_symbol(k, kernel->vars[kernel->n_loops - 1], 3,
                   LLVMBuildAdd(m->b, t->first_col, col, ""));
-  dt__bind_symbol(k, kernel->stages.items[0].vars[0], 2, first_k);
+  bind_first(k, first_k);
   LLVMValueRef panel = t->panel;
   if (panel)
     dt__matmul_pack(k, 4, LLVMBuildAdd(m->b, t->first_col, col, ""),
@@ -478,6 +488,17 @@ static void group_rows(tile_t *t) {
   t->left = LLVMBuildSelect(m->b, some, dt__emit_i64(m, half), rest, "");
 }
 
+// How many elements k has.
+static LLVMValueRef all_terms(dt_body_t *k) {
+  const dt_stage_t *stage = &k->kernel->stages.items[0];
+  dt_sym_t all = stage->extents[0];
+  for (uint32_t v = 1; v < stage->n_loops; v++)
+    all = dt__sym_mul(k->m->env, all, stage->extents[v]);
+  LLVMValueRef value = dt__index_scalar(k, all);
+  dt__body_at(k, 1);
+  return value;
+}
+
 void dt__matmul_item(dt_body_t *k, LLVMValueRef tile_col, LLVMValueRef tile_row) {
   dt_emit_t *m = k->m;
   const dt_kernel_t *kernel = k->kernel;
@@ -506,8 +527,12 @@ void dt__matmul_item(dt_body_t *k, LLVMValueRef tile_col, LLVMValueRef tile_row)
   t.rows = tile_extent(k, kernel->extents[kernel->n_loops - 2], t.first_row, tile_rows);
   t.cols = tile_extent(k, kernel->extents[kernel->n_loops - 1], t.first_col, tile_cols);
   group_rows(&t);
-  LLVMValueRef extent_k = dt__index_scalar(k, kernel->stages.items[0].extents[0]);
-  dt__body_at(k, 1);
+  LLVMValueRef extent_k = all_terms(k);
+  if (dt__matmul_has_runs(m, kernel, schedule)) {
+    LLVMValueRef all = LLVMBuildAdd(m->b, t.grouped, t.left, "");
+    t.table = dt__matmul_find_rows(k, t.first_row, t.rows, all);
+    dt__body_at(k, 1);
+  }
   // With nothing to sum the loop still runs once, over a depth of 0, and stores zeros.
   LLVMValueRef one = dt__emit_i64(m, 1);
   LLVMValueRef some = LLVMBuildICmp(m->b, LLVMIntSGT, extent_k, one, "");

@@ -37,6 +37,17 @@ int64_t dt__matmul_panel_bytes(const dt_matmul_t *matmul, size_t element);
 // on, at `level` (matmul_pack.c).
 void dt__matmul_pack(dt_body_t *k, uint32_t level, LLVMValueRef col, LLVMValueRef end,
                      LLVMValueRef first_k, LLVMValueRef depth, LLVMValueRef panel);
+// A's rows are runs of neighbours along the last of k's loops, wherever these are (matmul_runs.c).
+bool dt__matmul_rows_run(dt_emit_t *m, const dt_kernel_t *kernel, const dt_matmul_t *matmul);
+// There are several, or rows stand at no fixed distance: they are copied as follows.
+bool dt__matmul_has_runs(dt_emit_t *m, const dt_kernel_t *kernel, const dt_matmul_t *matmul);
+// A table of where rows begin: `rows` from `first_row` on, of which the last stands for those up to
+// `end`; at level 1.
+LLVMValueRef dt__matmul_find_rows(dt_body_t *k, LLVMValueRef first_row, LLVMValueRef rows,
+                                  LLVMValueRef end);
+// Copies `depth` elements of k from `first_k` on of each row, at level 2.
+void dt__matmul_copy_runs(dt_body_t *k, LLVMValueRef table, LLVMValueRef end, LLVMValueRef first_k,
+                          LLVMValueRef depth);
 // Elements from one row of the C tile to the next.
 static inline int64_t dt__matmul_c_stride(const dt_matmul_t *matmul) {
   return (int64_t)matmul->tile_cols * DT_MATMUL_BIG_COLS;

@@ -50,7 +50,7 @@ static void print_fields(const dt_schedule_t *s, dt_text_t *out) {
   const dt_matmul_t *matmul = &s->matmul;
   const dt_team_matmul_t *team = &s->team_matmul;
   if (s->kind == DT_SCHEDULE_OUTER_LANES)
-    dt__text_printf(out, " block %lld", (long long)s->outer.block);
+    dt__text_printf(out, " block %lld beside %u", (long long)s->outer.block, s->outer.beside);
   if (s->kind == DT_SCHEDULE_INNER_LANES)
     dt__text_printf(out, " resident %d", s->inner.resident);
   if (s->kind == DT_SCHEDULE_TILES)

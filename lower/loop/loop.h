@@ -279,6 +279,9 @@ bool dt__layout_is_row_major(const dt_buffer_layout_t *layout, uint32_t rank);
 bool dt__layouts_same(const dt_buffer_t *a, const dt_buffer_t *b);
 // One may stand in the other's place in equal kernels.
 bool dt__buffers_alike(const dt_buffer_t *a, const dt_buffer_t *b);
+// Iterations of the last but one outer loop can run side by side, with lanes on the last one
+// (beside.c).
+bool dt__kernel_runs_beside(dt_program_t *program, const dt_kernel_t *kernel);
 // A layout with this order and nothing else, or NULL for the row-major one.
 dt_status_t dt__layout_of_order(dt_arena_t *arena, const uint8_t *order, uint32_t rank,
                                 const dt_buffer_layout_t **out) DT_MUST_USE;

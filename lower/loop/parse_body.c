@@ -320,6 +320,8 @@ static dt_status_t parse_schedule(dt_loop_parser_t *p, dt_kernel_t *kernel) {
     DT_TRY(parse_optional(p, "room", &schedule.room));
     DT_TRY(parse_optional(p, "most", &schedule.most));
   }
+  if (schedule.kind == DT_SCHEDULE_OUTER_LANES)
+    DT_TRY(parse_optional(p, "beside", &schedule.outer.beside));
   if (schedule.kind == DT_SCHEDULE_MATMUL)
     DT_TRY(parse_matmul(p, &schedule.matmul));
   if (schedule.kind == DT_SCHEDULE_TEAM_MATMUL)

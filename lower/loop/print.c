@@ -293,6 +293,8 @@ static void print_schedule(dt_loop_printer_t *printer, const dt_schedule_t *sche
     dt__text_printf(out, " room %u", schedule->room);
   if (schedule->most)
     dt__text_printf(out, " most %u", schedule->most);
+  if (schedule->kind == DT_SCHEDULE_OUTER_LANES && schedule->outer.beside)
+    dt__text_printf(out, " beside %u", schedule->outer.beside);
   if (schedule->kind == DT_SCHEDULE_MATMUL)
     print_matmul(out, &schedule->matmul);
   if (schedule->kind == DT_SCHEDULE_TEAM_MATMUL)

@@ -24,6 +24,9 @@ typedef enum dt_schedule_kind_t {
 
 typedef struct dt_outer_lanes_t {
   int64_t block; // iterations of the last outer loop in one grid item
+  // Not 0: an item has all iterations of the loop before the last, and runs so many of them side by
+  // side, 2 … 8, for each vector. There is no unrolling.
+  uint32_t beside;
 } dt_outer_lanes_t;
 
 typedef struct dt_inner_lanes_t {

@@ -154,7 +154,7 @@ static bool is_load(const dt_stage_t *stage, uint32_t inst) {
 static dt_status_t verify_product(const dt_loop_verifier_t *v, const dt_matmul_common_t *m,
                                   uint32_t rows, uint32_t cols) {
   const dt_kernel_t *kernel = v->kernel;
-  if (kernel->n_loops < 2 || kernel->stages.len == 0 || kernel->stages.items[0].n_loops != 1 ||
+  if (kernel->n_loops < 2 || kernel->stages.len == 0 || kernel->stages.items[0].n_loops == 0 ||
       kernel->stages.items[0].reductions.len != 1)
     return dt__loop_verify_fail(v, "a matmul schedule on loops of another form");
   const dt_stage_t *stage = &kernel->stages.items[0];
@@ -169,6 +169,9 @@ static dt_status_t verify_product(const dt_loop_verifier_t *v, const dt_matmul_c
 }
 
 static dt_status_t verify_outer_lanes(const dt_loop_verifier_t *v, const dt_schedule_t *schedule) {
+  uint32_t beside = schedule->outer.beside;
+  if (beside && (beside < 2 || beside > 8 || schedule->unroll != 1 || v->kernel->n_loops < 2))
+    return dt__loop_verify_fail(v, "%u iterations side by side", beside);
   return schedule->outer.block >= 1 ? NULL
                                     : dt__loop_verify_fail(v, "blocks of %lld iterations",
                                                            (long long)schedule->outer.block);
@@ -206,6 +209,8 @@ static dt_status_t verify_matmul(const dt_loop_verifier_t *v, const dt_schedule_
 // by.
 static dt_status_t verify_team_matmul(const dt_loop_verifier_t *v, const dt_schedule_t *schedule) {
   const dt_team_matmul_t *m = &schedule->team_matmul;
+  if (v->kernel->stages.len && v->kernel->stages.items[0].n_loops != 1)
+    return dt__loop_verify_fail(v, "a team's product that sums over several loops");
   DT_TRY(verify_product(v, &schedule->product, m->group_rows, m->group_cols));
   uint64_t needed = (uint64_t)(m->tile_rows / m->group_rows) * (m->tile_cols / m->group_cols);
   if (!schedule->team || !m->groups || schedule->team % m->groups)
