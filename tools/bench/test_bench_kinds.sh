@@ -88,6 +88,12 @@ def lines(code, **changes):
 
 run = "from kinds import child; child.main()"
 for line in lines(run, path=f"{work}/none.onnx"):
+    assert line["status"] == "peer refused" and "Ductile refuses, too" in line["message"], line
+# What Ductile alone cannot open is refused.
+alone = ("from kinds import child; made = child.Function.__init__; child.Function.__init__ = "
+         f"lambda self, library, path, threads: made(self, library, '{work}/none.onnx', threads); "
+         "child.main()")
+for line in lines(alone):
     assert line["status"] == "refused" and "Nothing" in line["message"], line
 # An answer that is off by a thousandth is wrong.
 off = ("from kinds import child; first = child.Function.first; "
@@ -98,6 +104,19 @@ assert [line["status"] for line in lines(off)] == ["wrong"] * 2
 counted = count.Counter(task["path"]).of(tiny.inputs(np.random.default_rng(0), 3), 3 * 8 * 4)
 assert counted == {"f32": 2 * 768 * 3, "i8": 0,
                    "bytes": 4 * (16 * 32 + 32 + 32 * 8 + 8 + 3 * 16 + 3 * 8)}, counted
+# A table that only Gather reads counts by the rows that it takes, dequantised ones, too.
+table = np.ones((1000, 8), np.int8)
+graph = helper.make_graph(
+    [helper.make_node("DequantizeLinear", ["table", "scale"], ["real"]),
+     helper.make_node("Gather", ["real", "ids"], ["y"])], "rows",
+    [helper.make_tensor_value_info("ids", TensorProto.INT64, ["n"])],
+    [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 8])],
+    [onnx.numpy_helper.from_array(table, "table"),
+     onnx.numpy_helper.from_array(np.float32(1), "scale")])
+onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
+          f"{work}/rows.onnx")
+counted = count.Counter(f"{work}/rows.onnx").of({"ids": np.zeros(3, np.int64)}, 3 * 8 * 4)
+assert counted["bytes"] == 4 + 3 * 8 + 3 * 8 + 3 * 8 * 4, counted
 rates = {10: 5.0, 1000: 2.0}
 assert [count.rate_for(size, rates) for size in (1, 10, 999, 1000)] == [5.0, 5.0, 5.0, 2.0]
 one, nan = {"y": np.ones(4, np.float32)}, {"y": np.full(4, np.nan, np.float32)}

@@ -149,21 +149,30 @@ class Rig:
             print(f"{self.model.name}: nothing counted: {error}", file=sys.stderr)
             return None
 
+    def first(self, inputs):
+        if self.own is None:
+            library = Library(self.task["library"])
+            self.own = Function(library, self.task["path"], self.task["threads"])
+        begin = time.perf_counter()
+        ours = self.own.first(inputs)
+        return ours, {"first_ms": (time.perf_counter() - begin) * 1e3}
+
+    def own_word(self, inputs):
+        """What Ductile says where the peer has no answer."""
+        try:
+            self.first(inputs)
+        except Refused as error:
+            return f"Ductile refuses, too: {error}"
+        return "Ductile answers"
+
     def row(self, place):
         inputs = self.inputs(place)
         try:
             self.peer = self.peer or Peer(self.task["path"], self.task["threads"])
             theirs = self.peer.first(inputs)
         except Exception as error:  # as above
-            theirs, unable = None, str(error).splitlines()[0]
-        if self.own is None:
-            library = Library(self.task["library"])
-            self.own = Function(library, self.task["path"], self.task["threads"])
-        begin = time.perf_counter()
-        ours = self.own.first(inputs)
-        found = {"first_ms": (time.perf_counter() - begin) * 1e3}
-        if theirs is None:
-            return {**found, "status": "peer refused", "message": unable}
+            return {"status": "peer refused", "message": f"{error}; {self.own_word(inputs)}"}
+        ours, found = self.first(inputs)
         apart, allowed = judge(self.task, ours, theirs, inputs)
         found |= {"difference": float(f"{apart:.3g}"), "allowed": float(f"{allowed:.3g}")}
         if not apart <= allowed:

@@ -89,11 +89,15 @@ class Counter:
         self.weights = {t.name: math.prod(t.dims) * bits_of(t.data_type) // 8
                         for t in model.graph.initializer}
         self.makers = {out: node.op_type for node in model.graph.node for out in node.output}
-        # The same weights may be read by Gather and by products.
-        rows = [node for node in model.graph.node if node.op_type == "Gather"]
-        others = {name for node in model.graph.node if node.op_type != "Gather"
-                  for name in node.input}
-        self.tables = {n.input[0] for n in rows if n.input[0] in self.weights} - others
+        # Weights that only Gather reads, as they are or dequantised: {what it reads: the weights}.
+        stored = {node.output[0]: node.input[0] for node in model.graph.node
+                  if node.op_type == "DequantizeLinear"}
+        rows = {node.input[0] for node in model.graph.node if node.op_type == "Gather"}
+        others = {stored.get(name, name) for node in model.graph.node
+                  if node.op_type not in ("Gather", "DequantizeLinear") for name in node.input}
+        self.tables = {name: stored.get(name, name) for name in rows}
+        self.tables = {name: weights for name, weights in self.tables.items()
+                       if weights in self.weights and weights not in others}
         self.counted, self.wanted = with_shapes(model)
         self.session = session_of(model)
 
@@ -107,9 +111,10 @@ class Counter:
             *ins, out = (sizes[name] for name in names)
             flops["i8" if is_integer(node, self.makers) else "f32"] += 2 * products(node, ins, out)
             if node.op_type == "Gather" and node.input[0] in self.tables:
-                whole = self.weights[node.input[0]]
+                whole = self.weights[self.tables[node.input[0]]]
                 gathered += min(whole, whole * math.prod(out) // max(1, math.prod(ins[0])))
-        read = sum(size for name, size in self.weights.items() if name not in self.tables)
+        taken = set(self.tables.values())
+        read = sum(size for name, size in self.weights.items() if name not in taken)
         read += gathered + sum(np.asarray(array).nbytes for array in inputs.values()) + output_bytes
         return {**flops, "bytes": int(read)}
 
