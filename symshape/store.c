@@ -272,6 +272,67 @@ static dt_status_t check_lists(dt_reader_t *r) {
   return ok ? NULL : dt__scan_fail(r->scan, "a list names a fact or symbol that is not there");
 }
 
+// ---- What leads where -----------------------------------------------------------------------------
+// Recursions go from a node to what it was learned to be equal to, to its arguments, and from a loop
+// to its extent. None of that may lead back, or far.
+#define MOST_STEPS (4 * SYM_MAX_DEPTH)
+
+typedef struct walk_t {
+  const dt_symenv_t *env;
+  uint32_t *stack, *next; // nodes under way; by node: which of its ways is next
+  uint32_t *steps;        // by node: the most that lie behind it, and 1; 0: not known
+} walk_t;
+
+// The k-th way from a node; 0: it has no such way.
+static uint32_t way(const dt_symenv_t *env, uint32_t id, uint32_t k) {
+  const dt_sym_node_t *node = &env->nodes[id];
+  if (k < node->n_args)
+    return dt__arg(env, id, k);
+  uint32_t own = node->op == DT_SYM_SYMBOL ? env->symbols[node->value].extent : 0;
+  uint32_t more[2] = {node->rep, own};
+  return k < node->n_args + 2 ? more[k - node->n_args] : 0;
+}
+
+static bool goes_from(walk_t *w, uint32_t id) {
+  uint32_t depth = 0;
+  w->stack[depth++] = id;
+  while (depth) {
+    uint32_t at = w->stack[depth - 1], k = w->next[at]++;
+    if (k >= w->env->nodes[at].n_args + 2) {
+      w->steps[at]++;
+      depth--;
+      if (depth && w->steps[w->stack[depth - 1]] < w->steps[at])
+        w->steps[w->stack[depth - 1]] = w->steps[at];
+      continue;
+    }
+    uint32_t to = way(w->env, at, k);
+    if (!to)
+      continue;
+    bool done = w->next[to] > w->env->nodes[to].n_args + 2;
+    if (w->next[to] && !done)
+      return false; // it is under way
+    if (!done)
+      w->stack[depth++] = to;
+    else if (w->steps[at] < w->steps[to])
+      w->steps[at] = w->steps[to];
+  }
+  return w->steps[id] <= MOST_STEPS;
+}
+
+static dt_status_t check_ways(dt_reader_t *r) {
+  uint32_t n = r->env->n_nodes;
+  uint32_t *all = dt__calloc((size_t)n * 3 + 1, sizeof *all);
+  if (!all)
+    return DT_NO_MEMORY();
+  walk_t w = {r->env, all, all + n, all + 2 * (size_t)n};
+  bool ok = true;
+  for (uint32_t id = 1; ok && id < n; id++)
+    ok = w.next[id] || goes_from(&w, id);
+  dt__free(all);
+  return ok ? NULL : dt__scan_fail(r->scan, "an expression leads back to itself, or too far");
+}
+
+// ---- All ------------------------------------------------------------------------------------------
 static bool make_room(dt_reader_t *r) {
   dt_symenv_t *env = r->env;
   return dt__grow((void **)&env->symbols, &env->cap_symbols, r->n.symbols + 1,
@@ -312,6 +373,7 @@ static dt_status_t read_all(dt_reader_t *r) {
   while (dt__scan_accept_word(r->scan, "l"))
     DT_TRY(read_learned(r));
   DT_TRY(dt__scan_expect(r->scan, "end"));
+  DT_TRY(check_ways(r));
   return check_lists(r);
 }
 

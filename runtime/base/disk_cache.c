@@ -17,6 +17,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 struct dt_disk_cache_t {
@@ -104,6 +105,83 @@ void dt__disk_cache_keep(dt_disk_cache_t *cache, const char *kind, const dt_text
   else
     dt__disk_trim_added(&cache->trim, cache->folder, all);
   dt_status_free(status);
+}
+
+// ---- Pages ----------------------------------------------------------------------------------------
+// Zeros behind the key, which belong to it, up to a page.
+static bool page_key(const dt_text_t *key, char out[DT_DISK_PAGE_KEY_BYTES]) {
+  if (key->failed || key->len == 0 || key->len > DT_DISK_PAGE_KEY_BYTES)
+    return false;
+  memset(out, 0, DT_DISK_PAGE_KEY_BYTES);
+  memcpy(out, key->data, key->len);
+  return true;
+}
+
+static bool map_entry(const dt_disk_cache_t *cache, const char *name, int *out_fd, size_t bytes,
+                      dt_disk_map_t *out) {
+  *out = (dt_disk_map_t){.map_bytes = DT_DISK_PAGE_BYTES + bytes};
+  *out_fd = dt__disk_entry_open(cache->folder, name, out->map_bytes);
+  if (*out_fd < 0)
+    return false;
+  void *map = dt__sys_map(out->map_bytes, PROT_READ, MAP_PRIVATE, *out_fd, 0);
+  if (map == MAP_FAILED)
+    return false;
+  out->map = map;
+  out->data = (const char *)map + DT_DISK_PAGE_BYTES;
+  return true;
+}
+
+static bool has_key(const dt_disk_map_t *map, const char own[DT_DISK_PAGE_KEY_BYTES]) {
+  dt_disk_header_t header;
+  return dt__disk_entry_is_sound(map->map, map->map_bytes, &header) &&
+         header.key_bytes == DT_DISK_PAGE_KEY_BYTES &&
+         memcmp((const char *)map->map + sizeof(header), own, DT_DISK_PAGE_KEY_BYTES) == 0;
+}
+
+bool dt__disk_cache_map(dt_disk_cache_t *cache, const char *kind, const dt_text_t *key,
+                        size_t bytes, dt_disk_map_t *out) {
+  char name[DT_DISK_NAME_BYTES], own[DT_DISK_PAGE_KEY_BYTES];
+  int fd = -1;
+  if (!cache || !page_key(key, own))
+    return false;
+  name_entry(kind, key, name);
+  bool mapped = map_entry(cache, name, &fd, bytes, out);
+  bool good = mapped && has_key(out, own);
+  if (good) {
+    (void)dt__sys_touch(fd);
+  } else if (mapped) {
+    DT_LOG(DT_LOG_CACHE, 1, "%s is damaged or not ours; it will be replaced", name);
+    dt__disk_cache_unmap(out);
+  }
+  if (fd >= 0)
+    (void)dt__sys_close(fd);
+  return good;
+}
+
+void dt__disk_cache_unmap(const dt_disk_map_t *map) { (void)munmap(map->map, map->map_bytes); }
+
+bool dt__disk_cache_keep_pages(dt_disk_cache_t *cache, const char *kind, const dt_text_t *key,
+                               const void *data, size_t bytes, uint64_t others) {
+  char name[DT_DISK_NAME_BYTES], own[DT_DISK_PAGE_KEY_BYTES];
+  uint64_t all = DT_DISK_PAGE_BYTES + (uint64_t)bytes;
+  if (!cache || bytes == 0 || !page_key(key, own))
+    return false;
+  name_entry(kind, key, name);
+  if (all > DT_DISK_MOST_BYTES || !dt__disk_trim_admits(&cache->trim, 2 * (others + all))) {
+    DT_LOG(DT_LOG_CACHE, 1, "%s of %llu bytes is not kept: the folder has too small a limit", name,
+           (unsigned long long)all);
+    return false;
+  }
+  dt_disk_header_t header = dt__disk_page_header(own, sizeof(own), data, bytes);
+  const dt_file_part_t parts[] = {{&header, sizeof(header)}, {own, sizeof(own)}, {data, bytes}};
+  dt_status_t status = dt__file_replace_soon(cache->folder, name, 0600, parts, 3);
+  bool good = !status;
+  if (status)
+    DT_LOG(DT_LOG_CACHE, 1, "%s", dt_status_message(status));
+  else
+    dt__disk_trim_added(&cache->trim, cache->folder, all);
+  dt_status_free(status);
+  return good;
 }
 
 // ---- Claims ---------------------------------------------------------------------------------------

@@ -35,6 +35,23 @@ bool dt__disk_cache_find(dt_disk_cache_t *cache, const char *kind, const dt_text
 void dt__disk_cache_keep(dt_disk_cache_t *cache, const char *kind, const dt_text_t *key,
                          const void *data, size_t bytes);
 
+// Entries whose data are large and lie at pages, so that they are mapped and shared by processes:
+// of these a fast sum (XXH3) stands for the SHA-256, and they are not brought to the disk before
+// others see them, so that a loss of power may damage them.
+typedef struct dt_disk_map_t {
+  void *map;
+  size_t map_bytes;
+  const void *data;
+} dt_disk_map_t;
+// Maps such an entry with `bytes` of data, read-only. False: nothing, or nothing that can be trusted.
+bool dt__disk_cache_map(dt_disk_cache_t *cache, const char *kind, const dt_text_t *key,
+                        size_t bytes, dt_disk_map_t *out);
+void dt__disk_cache_unmap(const dt_disk_map_t *map);
+// Keeps it, unless it and `others`, bytes of such entries that are in use, would be more than half
+// of what the folder may have. False: it is not kept.
+bool dt__disk_cache_keep_pages(dt_disk_cache_t *cache, const char *kind, const dt_text_t *key,
+                               const void *data, size_t bytes, uint64_t others);
+
 // The right to make an entry that is not there. Whoever has none may make it all the same.
 typedef struct dt_disk_claim_t {
   int lock; // an open file that is locked; -1: none

@@ -3,6 +3,7 @@
 #include "runtime/base/disk_entry.h"
 
 #include "runtime/base/file.h"
+#include "runtime/base/hash.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
 #include "runtime/base/system.h"
@@ -14,6 +15,7 @@
 #include <unistd.h>
 
 static const char magic[8] = {'D', 'T', 'C', 'A', 'C', 'H', 'E', '2'};
+static const char page_magic[8] = {'D', 'T', 'P', 'A', 'G', 'E', 'S', '1'};
 
 // ---- The folder -----------------------------------------------------------------------------------
 
@@ -83,6 +85,23 @@ static void sum_entry(const dt_disk_header_t *header, const void *key, const voi
   dt__sha256_end(&sum, out);
 }
 
+static void sum_pages(const dt_disk_header_t *header, const void *key, const void *data,
+                      unsigned char out[DT_SHA256_BYTES]) {
+  uint64_t sum = dt__hash(header, offsetof(dt_disk_header_t, sum), 0);
+  sum = dt__hash(key, (size_t)header->key_bytes, sum);
+  sum = dt__hash(data, (size_t)header->data_bytes, sum);
+  memset(out, 0, DT_SHA256_BYTES);
+  memcpy(out, &sum, sizeof(sum));
+}
+
+dt_disk_header_t dt__disk_page_header(const void *key, size_t key_bytes, const void *data,
+                                      size_t data_bytes) {
+  dt_disk_header_t header = {.key_bytes = key_bytes, .data_bytes = data_bytes};
+  memcpy(header.magic, page_magic, sizeof(page_magic));
+  sum_pages(&header, key, data, header.sum);
+  return header;
+}
+
 dt_disk_header_t dt__disk_entry_header(const void *key, size_t key_bytes, const void *data,
                                        size_t data_bytes) {
   dt_disk_header_t header = {.key_bytes = key_bytes, .data_bytes = data_bytes};
@@ -112,14 +131,27 @@ char *dt__disk_entry_read(int folder, const char *name, int *out_fd, size_t *out
   return *out_fd < 0 ? NULL : read_file(*out_fd, name, out_bytes);
 }
 
+int dt__disk_entry_open(int folder, const char *name, size_t bytes) {
+  struct stat info;
+  int fd = dt__sys_open(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
+  if (fd < 0)
+    return -1;
+  if (dt__sys_stat(fd, &info) == 0 && S_ISREG(info.st_mode) && is_ours(&info) &&
+      info.st_size == (off_t)bytes)
+    return fd;
+  (void)dt__sys_close(fd);
+  return -1;
+}
+
 bool dt__disk_entry_is_sound(const char *all, size_t bytes, dt_disk_header_t *out) {
   unsigned char sum[DT_SHA256_BYTES];
   memcpy(out, all, sizeof(*out));
   const char *body = all + sizeof(*out);
   size_t rest = bytes - sizeof(*out);
-  if (memcmp(out->magic, magic, sizeof(magic)) != 0 || out->key_bytes > rest ||
+  bool pages = memcmp(out->magic, page_magic, sizeof(page_magic)) == 0;
+  if ((!pages && memcmp(out->magic, magic, sizeof(magic)) != 0) || out->key_bytes > rest ||
       out->data_bytes != rest - out->key_bytes || out->data_bytes == 0)
     return false;
-  sum_entry(out, body, body + out->key_bytes, sum);
+  (pages ? sum_pages : sum_entry)(out, body, body + out->key_bytes, sum);
   return memcmp(sum, out->sum, sizeof(sum)) == 0;
 }

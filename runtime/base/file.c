@@ -101,19 +101,19 @@ static bool write_all(int fd, const dt_file_part_t *part) {
 }
 
 // Closes the file in any case; 0 or an error number.
-static int fill(int fd, const dt_file_part_t *parts, uint32_t n_parts) {
+static int fill(int fd, const dt_file_part_t *parts, uint32_t n_parts, bool sync) {
   int error = 0;
   for (uint32_t k = 0; k < n_parts && !error; k++)
     error = write_all(fd, &parts[k]) ? 0 : errno;
-  if (!error && dt__sys_sync(fd) != 0)
+  if (!error && sync && dt__sys_sync(fd) != 0)
     error = errno;
   if (dt__sys_close(fd) != 0 && !error)
     error = errno;
   return error;
 }
 
-dt_status_t dt__file_replace(int folder, const char *path, mode_t mode, const dt_file_part_t *parts,
-                             uint32_t n_parts) {
+static dt_status_t replace(int folder, const char *path, mode_t mode, const dt_file_part_t *parts,
+                           uint32_t n_parts, bool sync) {
   dt_text_t name;
   dt__text_init(&name);
   dt_status_t status = NULL;
@@ -123,7 +123,7 @@ dt_status_t dt__file_replace(int folder, const char *path, mode_t mode, const dt
                          : DT_FAIL(DT_E_IO, "cannot create %s: %s", dt__text_str(&name),
                                    strerrordesc_np(errno));
   } else {
-    int error = fill(fd, parts, n_parts);
+    int error = fill(fd, parts, n_parts, sync);
     if (error)
       status = DT_FAIL(DT_E_IO, "cannot write %s: %s", dt__text_str(&name), strerrordesc_np(error));
     else if (dt__sys_rename(folder, dt__text_str(&name), path) != 0)
@@ -133,4 +133,14 @@ dt_status_t dt__file_replace(int folder, const char *path, mode_t mode, const dt
   }
   dt__text_fini(&name);
   return status;
+}
+
+dt_status_t dt__file_replace(int folder, const char *path, mode_t mode, const dt_file_part_t *parts,
+                             uint32_t n_parts) {
+  return replace(folder, path, mode, parts, n_parts, true);
+}
+
+dt_status_t dt__file_replace_soon(int folder, const char *path, mode_t mode,
+                                  const dt_file_part_t *parts, uint32_t n_parts) {
+  return replace(folder, path, mode, parts, n_parts, false);
 }

@@ -27,6 +27,9 @@ typedef struct dt_file_part_t {
 // whatever happens. On failure nothing is left but where the process dies. DT_E_IO, DT_E_NO_MEMORY.
 dt_status_t dt__file_replace(int folder, const char *path, mode_t mode, const dt_file_part_t *parts,
                              uint32_t n_parts) DT_MUST_USE;
+// The same, but not brought to the disk: after a loss of power it may hold anything.
+dt_status_t dt__file_replace_soon(int folder, const char *path, mode_t mode,
+                                  const dt_file_part_t *parts, uint32_t n_parts) DT_MUST_USE;
 // What follows a name to make that of a temporary file: ".", 16 digits of 0-9 and a-f, ".tmp".
 #define DT_FILE_TEMPORARY ".%016llx.tmp"
 #define DT_FILE_TEMPORARY_BYTES 21

@@ -34,6 +34,7 @@ dt_status_t dt__compiler_create(const dt_compiler_options_t *options,
 void dt__compiler_destroy(dt_compiler_t *compiler); // waits for running jobs; NULL allowed
 // Its threads, for other work, and what they compile for. Borrowed.
 struct dt_jobs *dt__compiler_jobs(dt_compiler_t *compiler);
+struct dt_disk_cache_t *dt__compiler_cache(const dt_compiler_t *compiler); // NULL: none
 struct dt_workers *dt__compiler_workers(const dt_compiler_t *compiler);
 const dt_target_t *dt__compiler_target(const dt_compiler_t *compiler);
 // What code that is carried to others is made for: a machine in general that is a CPU of that name.

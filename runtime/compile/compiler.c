@@ -92,6 +92,8 @@ void dt__compiler_destroy(dt_compiler_t *compiler) {
   dt__free(compiler);
 }
 
+dt_disk_cache_t *dt__compiler_cache(const dt_compiler_t *compiler) { return compiler->cache; }
+
 dt_workers_t *dt__compiler_workers(const dt_compiler_t *compiler) { return compiler->workers; }
 
 dt_jobs_t *dt__compiler_jobs(dt_compiler_t *compiler) { return compiler->jobs; }

@@ -179,15 +179,14 @@ dt_status_t dt__form_add(dt_forms_t *forms, const dt_once_buffer_t *buffer, dt_f
 }
 
 dt_status_t dt__form_offer(dt_forms_t *forms, const dt_once_buffer_t *buffer, dt_form_use_t *use,
-                           const dt_form_bytes_t *bytes) {
-  void *data = NULL;
+                           const dt_form_bytes_t *bytes, void **out_data) {
   dt_form_t *made = form_new(buffer, bytes->data);
   if (!made)
     return DT_NO_MEMORY();
   made->mapped = bytes->mapped;
   made->give = bytes->give;
   made->owner = bytes->owner;
-  add(forms, buffer, use, made, &data);
+  add(forms, buffer, use, made, out_data);
   return NULL;
 }
 

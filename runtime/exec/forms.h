@@ -50,7 +50,8 @@ dt_status_t dt__form_add(dt_forms_t *forms, const dt_once_buffer_t *buffer, dt_f
 // Bytes that are a form and were made elsewhere: of `buffer`, over use->tensors. They are found as
 // long as somebody has the use, which is not in use, and stay until the last that found them
 // leaves: then `give` gets their owner. `mapped`: they are a file's, and nothing that the runtime
-// holds. On failure nothing was taken. DT_E_NO_MEMORY.
+// holds. If there is an equal form by now, it is that. *out_data are its bytes. On failure nothing
+// was taken. DT_E_NO_MEMORY.
 typedef struct dt_form_bytes_t {
   const void *data;
   bool mapped;
@@ -58,7 +59,7 @@ typedef struct dt_form_bytes_t {
   void *owner;
 } dt_form_bytes_t;
 dt_status_t dt__form_offer(dt_forms_t *forms, const dt_once_buffer_t *buffer, dt_form_use_t *use,
-                           const dt_form_bytes_t *bytes) DT_MUST_USE;
+                           const dt_form_bytes_t *bytes, void **out_data) DT_MUST_USE;
 void dt__form_leave(dt_forms_t *forms, dt_form_use_t *use); // also one without a form
 // The contents of a tensor may be others from now on: forms of it are found no more.
 void dt__forms_close(dt_forms_t *forms, const dt_tensor_t *tensor);

@@ -7,6 +7,7 @@
 #include "runtime/base/pages.h"
 #include "runtime/base/status.h"
 #include "runtime/exec/call.h"
+#include "runtime/exec/kept_forms.h"
 #include "runtime/exec/launch.h"
 #include "runtime/exec/runtime.h"
 
@@ -23,6 +24,7 @@ typedef struct once_run_t {
   bool *missing;           // by buffer: it is to be computed
   uint32_t *last, *behind; // by buffer, by constant: 1 + the last wanted kernel that touches it
   uint32_t done;           // kernels before this one have run
+  dt_kept_forms_t kept;
 } once_run_t;
 
 // ---- Parts of a plan ------------------------------------------------------------------------------
@@ -71,15 +73,32 @@ static dt_status_t open_uses(once_run_t *run) {
   return NULL;
 }
 
-static void find_forms(once_run_t *run) {
+// Bytes that were kept become the form.
+static dt_status_t take_kept(once_run_t *run, uint32_t b, const dt_form_bytes_t *bytes) {
+  void *data = NULL;
+  dt_status_t status =
+      dt__form_offer(forms_of(run), &run->plan->buffers[b], &run->bindings->uses[b], bytes, &data);
+  if (status)
+    bytes->give(bytes->owner);
+  else
+    run->bindings->once[b] = data;
+  return status;
+}
+
+static dt_status_t find_forms(once_run_t *run) {
   for (uint32_t b = 0; b < run->plan->n_buffers; b++) {
     const dt_once_buffer_t *buffer = &run->plan->buffers[b];
     dt_form_use_t *use = &run->bindings->uses[b];
+    dt_form_bytes_t kept;
     void *data = NULL;
     if (buffer->kept && dt__form_find(forms_of(run), buffer, use, &data))
       run->bindings->once[b] = data;
+    else if (dt__kept_form_is(&run->kept, buffer, use) &&
+             dt__kept_form_find(&run->kept, buffer, use, &kept))
+      DT_TRY(take_kept(run, b, &kept));
     run->missing[b] = buffer->kept && !use->form;
   }
+  return NULL;
 }
 
 // A kernel that computes what is missing would write over what others read: that is computed, too.
@@ -224,13 +243,26 @@ static dt_status_t run_kernels(once_run_t *run) {
   return dt__record_status(compiled, &run->launch.frame.record);
 }
 
+// What is kept on disk is used from there: processes share it, this one from the start.
+static dt_status_t keep_form(once_run_t *run, uint32_t b) {
+  const dt_once_buffer_t *buffer = &run->plan->buffers[b];
+  dt_form_use_t *use = &run->bindings->uses[b];
+  void *made = run->bindings->once[b];
+  dt_form_bytes_t kept;
+  if (!dt__kept_form_is(&run->kept, buffer, use) ||
+      !dt__kept_form_keep(&run->kept, buffer, use, made, &kept))
+    return dt__form_add(forms_of(run), buffer, use, &run->bindings->once[b]);
+  DT_TRY(take_kept(run, b, &kept));
+  dt__pages_give(made, (size_t)buffer->bytes);
+  return NULL;
+}
+
 static dt_status_t keep_forms(once_run_t *run) {
   for (uint32_t b = 0; b < run->plan->n_buffers; b++) {
     if (!run->missing[b])
       continue;
     if (run->plan->buffers[b].kept) {
-      DT_TRY(dt__form_add(forms_of(run), &run->plan->buffers[b], &run->bindings->uses[b],
-                          &run->bindings->once[b]));
+      DT_TRY(keep_form(run, b));
       run->missing[b] = false;
     } else {
       drop_buffer(run, b);
@@ -242,7 +274,7 @@ static dt_status_t keep_forms(once_run_t *run) {
 static dt_status_t compute(once_run_t *run) {
   bool any = false;
   DT_TRY(open_uses(run));
-  find_forms(run);
+  DT_TRY(find_forms(run));
   find_wanted(run);
   find_ends(run);
   for (uint32_t k = 0; k < run->plan->n_kernels; k++)
@@ -269,8 +301,10 @@ dt_status_t dt__host_once(const dt_variant_t *variant, dt_bindings_t *bindings) 
   run.missing = DT_ARENA_ARRAY(&arena, bool, plan->n_buffers + 1);
   run.last = DT_ARENA_ARRAY(&arena, uint32_t, plan->n_buffers + 1);
   run.behind = DT_ARENA_ARRAY(&arena, uint32_t, plan->n_constants + 1);
+  dt__kept_forms_begin(&run.kept, forms_of(&run), dt__compiler_cache(variant->runtime->compiler));
   dt_status_t status =
       run.wanted && run.missing && run.last && run.behind ? compute(&run) : DT_NO_MEMORY();
+  dt__kept_forms_end(&run.kept);
   dt__arena_fini(&arena);
   return status;
 }

@@ -72,7 +72,8 @@ static dt_status_t offer_form(dt_package_t *package, uint32_t which, const dt_on
                                  .give = dt__pack_bytes_release,
                                  .owner = package->bytes};
   dt__pack_bytes_retain(package->bytes);
-  dt_status_t status = dt__form_offer(&package->runtime->forms, buffer, &offer->use, &bytes);
+  void *data = NULL;
+  dt_status_t status = dt__form_offer(&package->runtime->forms, buffer, &offer->use, &bytes, &data);
   if (status)
     dt__pack_bytes_release(package->bytes);
   return status;

@@ -142,6 +142,93 @@ static void test_round_trip(void **state) {
   assert_null(dt__disk_cache_open("", MIB));
 }
 
+// ---- Entries that are mapped ------------------------------------------------------------------------
+#define PAGE ((size_t)4096)
+
+static bool maps(dt_disk_cache_t *cache, uint32_t k, size_t bytes) {
+  dt_disk_map_t map;
+  dt_text_t key = key_of(k);
+  bool found = dt__disk_cache_map(cache, "kind", &key, bytes, &map);
+  for (size_t at = 0; found && at < bytes; at++)
+    if (((const unsigned char *)map.data)[at] != byte_of(k, at))
+      fail_msg("byte %zu of entry %u is another", at, k);
+  if (found) {
+    assert_int_equal((uintptr_t)map.data % PAGE, 0);
+    dt__disk_cache_unmap(&map);
+  }
+  dt__text_fini(&key);
+  return found;
+}
+
+static bool keeps(dt_disk_cache_t *cache, uint32_t k, size_t bytes, uint64_t others) {
+  dt_text_t key = key_of(k);
+  unsigned char *data = malloc(bytes);
+  assert_non_null(data);
+  for (size_t at = 0; at < bytes; at++)
+    data[at] = byte_of(k, at);
+  bool kept = dt__disk_cache_keep_pages(cache, "kind", &key, data, bytes, others);
+  free(data);
+  dt__text_fini(&key);
+  return kept;
+}
+
+static void test_pages(void **state) {
+  (void)state;
+  dt_disk_cache_t *cache = open_cache(MIB);
+  dt_disk_map_t map;
+  dt_text_t key = key_of(1), none = {.failed = true}, wide;
+  void *data = NULL;
+  size_t bytes = 0;
+  assert_false(maps(cache, 1, 5000));
+  assert_true(keeps(cache, 1, 5000, 0) && keeps(cache, 2, 100000, 0));
+  assert_true(maps(cache, 1, 5000) && maps(cache, 2, 100000) && !maps(cache, 3, 5000));
+  assert_false(maps(cache, 1, 4999)); // and what is of another size is not it
+  assert_true(keeps(cache, 1, 5000, 0) && maps(cache, 1, 5000));
+  // Either kind is none of the other.
+  assert_false(dt__disk_cache_find(cache, "kind", &key, &data, &bytes));
+  dt__disk_cache_keep(cache, "kind", &key, "x", 1);
+  assert_false(maps(cache, 1, 1));
+  assert_false(dt__disk_cache_map(cache, "kind", &none, 5000, &map));
+  assert_false(dt__disk_cache_map(NULL, "kind", &key, 5000, &map));
+  assert_false(dt__disk_cache_keep_pages(NULL, "kind", &key, "x", 1, 0));
+  dt__text_init(&wide);
+  while (wide.len <= PAGE - HEADER)
+    dt__text_put(&wide, "a key that goes beyond its page ");
+  assert_false(dt__disk_cache_keep_pages(cache, "kind", &wide, "x", 1, 0));
+  // Half of the folder's limit is for them.
+  assert_false(keeps(cache, 4, MIB / 2, 0));
+  assert_true(keeps(cache, 4, MIB / 4, 0));
+  assert_false(keeps(cache, 5, MIB / 4, MIB / 4));
+  dt__text_fini(&wide);
+  dt__text_fini(&key);
+  dt__disk_cache_close(cache);
+}
+
+static void test_every_bit_of_pages(void **state) {
+  (void)state;
+  char path[400];
+  unsigned char all[2 * PAGE];
+  dt_disk_cache_t *cache = open_cache(MIB);
+  assert_true(keeps(cache, 0, PAGE, 0));
+  only_entry(path);
+  int fd = open(path, O_RDWR | O_CLOEXEC);
+  assert_int_equal(pread(fd, all, sizeof(all), 0), sizeof(all));
+  for (uint32_t bit = 0; bit < 8 * sizeof(all); bit++) {
+    unsigned char changed = (unsigned char)(all[bit / 8] ^ 1u << bit % 8);
+    assert_int_equal(pwrite(fd, &changed, 1, bit / 8), 1);
+    if (maps(cache, 0, PAGE))
+      fail_msg("bit %u was changed, and the entry was taken", bit);
+    assert_int_equal(pwrite(fd, &all[bit / 8], 1, bit / 8), 1);
+  }
+  assert_true(maps(cache, 0, PAGE));
+  for (size_t cut = sizeof(all); cut-- > 0;) {
+    assert_int_equal(ftruncate(fd, (off_t)cut), 0);
+    assert_false(maps(cache, 0, PAGE));
+  }
+  assert_int_equal(close(fd), 0);
+  dt__disk_cache_close(cache);
+}
+
 static void test_every_bit(void **state) {
   (void)state;
   char path[400];
@@ -581,6 +668,8 @@ static void test_readers_while_entries_go(void **state) {
 #define IN_FOLDER(name) TEST_WITH(name, setup, teardown)
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {IN_FOLDER(test_round_trip),
+                                     IN_FOLDER(test_pages),
+                                     IN_FOLDER(test_every_bit_of_pages),
                                      IN_FOLDER(test_every_bit),
                                      IN_FOLDER(test_swapped),
                                      IN_FOLDER(test_places_of_entries),

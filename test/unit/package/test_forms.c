@@ -10,10 +10,12 @@
 #include "test/support/subjects.h"
 
 #include <fcntl.h>
+#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { DEPTH = 96, WIDTH = 640, NARROW = 128, ROWS = 5 };
@@ -396,6 +398,92 @@ static void test_what_files_cannot_be(void **state) {
   RELEASE(w);
 }
 
+// ---- Without a package ----------------------------------------------------------------------------
+// In a runtime of its own: what it holds in memory of forms, and in files.
+typedef struct own_t {
+  uint64_t packed, mapped;
+} own_t;
+
+static own_t run_once(const char *file, const dt_tensor_t *want) {
+  fixture_t whole = f;
+  f = fixture_on(DT_CPU, 1);
+  dt_tensor_t *w = map_weight(file);
+  dt_function_t *function = wide_function(w, "a");
+  dt_tensor_t *y = answer(function, ROWS);
+  if (want)
+    assert_memory_equal(dt_tensor_data(y), dt_tensor_data((dt_tensor_t *)(uintptr_t)want),
+                        dt_tensor_bytes(y));
+  const own_t own = {held().packed_bytes, held().mapped_bytes};
+  RELEASE(y, w);
+  dt_function_release(function);
+  fixture_end(&f);
+  f = whole;
+  return own;
+}
+
+static void expect_kept(own_t own, bool kept) {
+  assert_int_equal(own.packed, kept ? V_BYTES : V_BYTES + W_BYTES);
+  assert_int_equal(own.mapped, kept ? 2 * W_BYTES : W_BYTES); // the weight itself, and its form
+}
+
+static const char *only_form(const char *cache) {
+  static char path[512];
+  char pattern[FOLDER_BYTES + 96];
+  glob_t found;
+  (void)snprintf(pattern, sizeof(pattern), "%s/*.form", cache);
+  assert_int_equal(glob(pattern, 0, NULL, &found), 0);
+  (void)snprintf(path, sizeof(path), "%s", found.gl_pathv[0]);
+  globfree(&found);
+  return path;
+}
+
+// Forms of weights in mapped files are kept on disk, and used from there by all processes.
+static void test_forms_of_files_are_kept(void **state) {
+  (void)state;
+  const char *file = path_of("kept.bin"), *cache = path_of("cache");
+  const struct timespec settled = {.tv_sec = 3, .tv_nsec = 100000000};
+  dt_tensor_t *w = weight();
+  dt_function_t *function = wide_function(w, "a");
+  dt_tensor_t *want = answer(function, ROWS);
+  dt_function_release(function);
+  variable_set("DUCTILE_CACHE_DIR", cache);
+  write_file(file);
+  expect_kept(run_once(file, want), false); // it was written just now
+  assert_int_equal(folder_count(cache, ".form"), 0);
+  (void)nanosleep(&settled, NULL);
+  if (run_once(file, want).packed != V_BYTES) { // a build without identity keeps nothing
+    variable_set("DUCTILE_CACHE_DIR", "");
+    RELEASE(want, w);
+    skip();
+  }
+  assert_int_equal(folder_count(cache, ".form"), 1);
+  expect_kept(run_once(file, want), true);
+  // Damaged, cut off, or of others: it is made anew.
+  size_t bytes = 0;
+  char *sound = file_read(only_form(cache), &bytes);
+  assert_int_equal(bytes, 4096 + W_BYTES);
+  const size_t places[] = {0, 30, 60, 4000, 4096, bytes - 1};
+  for (size_t k = 0; k < sizeof(places) / sizeof(places[0]); k++) {
+    change_byte(only_form(cache), places[k]);
+    expect_kept(run_once(file, want), true);
+    char *again = file_read(only_form(cache), &bytes);
+    assert_memory_equal(again, sound, bytes);
+    free(again);
+  }
+  file_write(only_form(cache), sound, bytes / 2);
+  expect_kept(run_once(file, want), true);
+  assert_int_equal(chmod(only_form(cache), 0666), 0);
+  expect_kept(run_once(file, want), true);
+  free(sound);
+  // Another file of that name is another weight.
+  change_byte(file, W_AT + 1);
+  (void)nanosleep(&settled, NULL);
+  expect_kept(run_once(file, NULL), true);
+  assert_int_equal(folder_count(cache, ".form"), 2);
+  variable_set("DUCTILE_CACHE_DIR", "");
+  RELEASE(want, w);
+}
+
 static int begin(void **state) {
   (void)state;
   rng_t rng = {5};
@@ -420,4 +508,4 @@ RUN_TESTS_WITH(begin, end, TEST(test_forms_are_used_from_the_file),
                TEST(test_each_level_has_its_forms), TEST(test_any_machine_writes_the_same),
                TEST(test_a_damaged_weight_is_told_before_it_is_read),
                TEST(test_weights_stay_in_their_file), TEST(test_another_file_is_refused),
-               TEST(test_what_files_cannot_be))
+               TEST(test_what_files_cannot_be), TEST(test_forms_of_files_are_kept))
