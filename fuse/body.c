@@ -337,31 +337,48 @@ bool dt__buffer_is_readback(const dt_program_t *program, uint32_t id) {
   return false;
 }
 
-static bool is_constant(const dt_program_t *program, const dt_access_t *access, const bool *found,
-                        uint32_t k) {
+// Buffers, by [id - 1]: a kernel writes it, and one that reads what a call brings.
+typedef struct written_t {
+  bool *any, *by_call;
+} written_t;
+
+static bool is_constant(const dt_program_t *program, const written_t *written,
+                        const dt_access_t *access, uint32_t k) {
   const dt_kernel_t *kernel = &program->kernels.items[k];
   for (uint32_t s = 0; s < kernel->stages.len; s++)
     for (uint32_t i = 0; i < kernel->stages.items[s].insts.len; i++) {
-      const dt_inst_t *load = &kernel->stages.items[s].insts.items[i];
-      if (!dt__inst_reads(load).id)
+      dt_buffer_id_t read = dt__inst_reads(&kernel->stages.items[s].insts.items[i]);
+      if (!read.id)
         continue;
-      uint32_t b = load->buffer.id - 1, writer = access->writer[b];
+      uint32_t b = read.id - 1;
       bool from_constant = program->buffers.items[b].kind == DT_BUFFER_CONSTANT ||
-                           (writer != UINT32_MAX && writer < k && found[writer]);
-      if (!from_constant && writer != k)
+                           (written->any[b] && !written->by_call[b]);
+      if (!from_constant && access->writer[b] != k)
         return false;
     }
   return true;
 }
 
+// Kernels stand in order: all that write a buffer come before those that read it.
 dt_status_t dt__find_constant(dt_program_t *program, bool **out) {
   dt_access_t access;
+  uint32_t n = program->buffers.len;
   DT_TRY(dt__access_build(program, &access));
+  written_t written = {.any = DT_ARENA_ARRAY(program->arena, bool, n + 1),
+                       .by_call = DT_ARENA_ARRAY(program->arena, bool, n + 1)};
   *out = DT_ARENA_ARRAY(program->arena, bool, program->kernels.len + 1);
-  if (!*out)
+  if (!*out || !written.any || !written.by_call)
     return DT_NO_MEMORY();
-  for (uint32_t k = 0; k < program->kernels.len; k++)
-    (*out)[k] = is_constant(program, &access, *out, k);
+  for (uint32_t k = 0; k < program->kernels.len; k++) {
+    const dt_kernel_t *kernel = &program->kernels.items[k];
+    (*out)[k] = is_constant(program, &written, &access, k);
+    for (uint32_t s = 0; s < kernel->stages.len; s++)
+      for (uint32_t i = 0; i < kernel->stages.items[s].stores.len; i++) {
+        uint32_t b = kernel->stages.items[s].stores.items[i].buffer.id - 1;
+        written.any[b] = true;
+        written.by_call[b] = written.by_call[b] || !(*out)[k];
+      }
+  }
   return NULL;
 }
 
@@ -377,6 +394,12 @@ dt_status_t dt__find_fixed(dt_program_t *program, dt_fixed_t *out) {
       const dt_stage_t *stage = &program->kernels.items[k].stages.items[s];
       for (uint32_t i = 0; i < stage->stores.len; i++)
         out->made[stage->stores.items[i].buffer.id - 1] = true;
+    }
+  for (uint32_t k = 0; k < program->kernels.len; k++)
+    for (uint32_t s = 0; !constant[k] && s < program->kernels.items[k].stages.len; s++) {
+      const dt_stage_t *stage = &program->kernels.items[k].stages.items[s];
+      for (uint32_t i = 0; i < stage->stores.len; i++)
+        out->made[stage->stores.items[i].buffer.id - 1] = false;
     }
   return NULL;
 }

@@ -160,6 +160,10 @@ dt_status_t dt__fuse_layouts(dt_program_t *program, const dt_target_t *target) {
   bool changed = false;
   DT_TRY(dt__flow_init(program, &l.flow));
   DT_TRY(dt__channels_innermost(program, target, &l.flow, &changed));
+  if (changed) {
+    DT_TRY(dt__flow_init(program, &l.flow));
+    DT_TRY(dt__borders_apart(program, &l.flow, &changed));
+  }
   if (changed)
     DT_TRY(dt__flow_init(program, &l.flow));
   DT_TRY(dt__follow_orders(program, &l.flow));

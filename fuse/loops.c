@@ -64,6 +64,7 @@ void dt__count_steps(dt_program_t *program, const dt_stage_t *stage, dt_sym_t va
 typedef struct merge_t {
   dt_program_t *program;
   dt_sym_t high, low, low_extent, whole;
+  bool loose; // stores may walk it otherwise
 } merge_t;
 
 // offset == c * low_extent * high + c * low + rest.
@@ -90,7 +91,7 @@ static bool stage_walks_as_one(const merge_t *m, const dt_stage_t *stage) {
     if (inst->kind != DT_INST_LOAD && (uses_either(m, inst->sym) || uses_either(m, inst->extent)))
       return false;
   }
-  for (uint32_t i = 0; i < stage->stores.len; i++)
+  for (uint32_t i = 0; i < stage->stores.len && !m->loose; i++)
     if (!walks_as_one(m, stage->stores.items[i].buffer, stage->stores.items[i].index))
       return false;
   for (uint32_t v = 0; v < stage->n_loops; v++)
@@ -111,7 +112,7 @@ static dt_status_t rewrite(const merge_t *m, const dt_stage_t *from, dt_stage_t 
   DT_TRY(dt__body_copy_results(&copy));
   dt_step_count_t count = {0};
   dt__count_steps(program, out, m->whole, &count);
-  *linear = *linear && count.other == 0;
+  *linear = *linear && count.other <= (m->loose ? out->stores.len : 0);
   return dt__symenv_status(program->env);
 }
 
@@ -154,9 +155,10 @@ static dt_status_t rewrite_kernel(const merge_t *m, const dt_kernel_t *kernel, d
 
 // Merges loops `at` and at + 1 of all the kernels, or of none.
 static dt_status_t try_outer(dt_program_t *program, dt_kernel_t *const *kernels, uint32_t n,
-                             uint32_t at) {
+                             uint32_t at, bool loose) {
   dt_sym_t extent;
   merge_t m = start(program, kernels[0]->vars, kernels[0]->extents, at, &extent);
+  m.loose = loose;
   dt_stage_t **fresh = DT_ARENA_ARRAY(program->arena, dt_stage_t *, n + 1);
   if (!fresh)
     return DT_NO_MEMORY();
@@ -176,7 +178,7 @@ static dt_status_t try_outer(dt_program_t *program, dt_kernel_t *const *kernels,
 dt_status_t dt__merge_shared_loops(dt_program_t *program, dt_kernel_t *const *kernels, uint32_t n,
                                    uint32_t end) {
   for (uint32_t at = end; at-- > 1;)
-    DT_TRY(try_outer(program, kernels, n, at - 1));
+    DT_TRY(try_outer(program, kernels, n, at - 1, false));
   return dt__symenv_status(program->env);
 }
 
@@ -201,15 +203,18 @@ static dt_status_t find_products(const dt_program_t *program, bool **out) {
   return NULL;
 }
 
-// Loops `at` and at + 1 together count along one dim of a product.
+// Loops `at` and at + 1 together count along one dim of a product. *rows: its rows in memory, of
+// which a tile finds each one's place by itself.
 static bool count_columns(dt_program_t *program, const bool *products, const dt_kernel_t *kernel,
-                          uint32_t at) {
+                          uint32_t at, bool *rows) {
   const dt_stage_t *stage = &kernel->stages.items[0];
   for (uint32_t i = 0; i < stage->insts.len; i++) {
     const dt_inst_t *load = &stage->insts.items[i];
     if (load->kind != DT_INST_LOAD || !products[load->buffer.id - 1])
       continue;
-    dt_sym_t last = load->index[dt__program_buffer(program, load->buffer)->rank - 1];
+    const dt_buffer_t *buffer = dt__program_buffer(program, load->buffer);
+    dt_sym_t last = load->index[buffer->rank - 1];
+    *rows = buffer->layout && buffer->layout->order[buffer->rank - 1] != buffer->rank - 1;
     if (dt__sym_depends(program->env, last, kernel->vars[at]) &&
         dt__sym_depends(program->env, last, kernel->vars[at + 1]))
       return true;
@@ -225,9 +230,11 @@ dt_status_t dt__merge_columns(dt_program_t *program) {
     if (kernel->schedules.len || kernel->stages.len != 1 || kernel->stages.items[0].n_loops ||
         dt__kernel_updates(program, kernel))
       continue;
-    for (uint32_t at = kernel->n_loops; at-- > 1;)
-      if (count_columns(program, products, kernel, at - 1))
-        DT_TRY(try_outer(program, &kernel, 1, at - 1));
+    for (uint32_t at = kernel->n_loops; at-- > 1;) {
+      bool rows = false;
+      if (count_columns(program, products, kernel, at - 1, &rows))
+        DT_TRY(try_outer(program, &kernel, 1, at - 1, rows));
+    }
   }
   return dt__symenv_status(program->env);
 }
