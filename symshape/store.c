@@ -273,8 +273,8 @@ static dt_status_t check_lists(dt_reader_t *r) {
 }
 
 // ---- What leads where -----------------------------------------------------------------------------
-// Recursions go from a node to what it was learned to be equal to, to its arguments, and from a loop
-// to its extent. None of that may lead back, or far.
+// Recursions go from a node to what it was learned to be equal to, to its arguments, and from a
+// loop to its extent. None of that may lead back, or far.
 #define MOST_STEPS (4 * SYM_MAX_DEPTH)
 
 typedef struct walk_t {

@@ -43,7 +43,8 @@ typedef struct dt_disk_map_t {
   size_t map_bytes;
   const void *data;
 } dt_disk_map_t;
-// Maps such an entry with `bytes` of data, read-only. False: nothing, or nothing that can be trusted.
+// Maps such an entry with `bytes` of data, read-only. False: nothing, or nothing that can be
+// trusted.
 bool dt__disk_cache_map(dt_disk_cache_t *cache, const char *kind, const dt_text_t *key,
                         size_t bytes, dt_disk_map_t *out);
 void dt__disk_cache_unmap(const dt_disk_map_t *map);
