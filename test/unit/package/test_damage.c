@@ -124,6 +124,27 @@ static void test_forged_numbers(void **state) {
   dt__free(parts);
 }
 
+// The same of each byte of small parts: the index, traces, entries.
+#define SMALL_PART 3000
+static void test_each_forged_byte(void **state) {
+  (void)state;
+  static const unsigned char values[] = {0, 1, 3, 37, 127};
+  dt_pack_part_t *parts = NULL;
+  uint32_t n_parts = 0;
+  char *copy = copy_of_it(n_bytes);
+  expect_ok(dt__pack_open(sound, n_bytes, &parts, &n_parts));
+  for (uint32_t p = 0; p < n_parts; p++)
+    for (uint64_t at = 0; parts[p].bytes < SMALL_PART && at < parts[p].bytes; at++)
+      for (size_t v = 0; v < sizeof(values); v++) {
+        memcpy(copy, sound, n_bytes);
+        copy[parts[p].offset + at] = (char)values[v];
+        assert_true(dt__pack_forge(copy, n_bytes));
+        look_at(copy, n_bytes);
+      }
+  dt__free(parts);
+  free(copy);
+}
+
 static void test_cut_off_or_longer(void **state) {
   (void)state;
   for (size_t k = 0; k < 200; k++) {
@@ -185,7 +206,7 @@ int main(int argc, char **argv) {
   if (argc > 1)
     n_flips = (uint32_t)strtoul(argv[1], NULL, 10);
   const struct CMUnitTest tests[] = {TEST(test_each_bit_of_the_head), TEST(test_bits_all_over),
-                                     TEST(test_forged_numbers), TEST(test_cut_off_or_longer),
+                                     TEST(test_forged_numbers), TEST(test_each_forged_byte), TEST(test_cut_off_or_longer),
                                      TEST(test_another_abi_number_is_told)};
   return cmocka_run_group_tests(tests, begin, end);
 }

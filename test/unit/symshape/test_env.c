@@ -197,6 +197,41 @@ static void test_parts(void **state) {
   dt__symenv_destroy(env);
 }
 
+// What an expression was learned to be equal to, in a text that says so of `id`.
+static dt_status_t read_with(dt_symenv_t *env, dt_sym_t id, dt_sym_t rep) {
+  dt_symenv_t *twin = NULL;
+  dt_text_t text, forged;
+  dt_scan_t scan;
+  dt__text_init(&text);
+  dt__text_init(&forged);
+  expect_ok(dt__symenv_write(env, &text));
+  const char *all = dt__text_str(&text), *end = strstr(all, "\nend");
+  assert_non_null(end);
+  dt__text_write(&forged, all, (size_t)(end - all) + 1);
+  dt__text_printf(&forged, "l %u %u %lld %lld 0", id.id, rep.id, (long long)INT64_MIN,
+                  (long long)INT64_MAX);
+  dt__text_put(&forged, end);
+  dt__scan_init(&scan, dt__text_str(&forged), forged.len, "environment");
+  dt_status_t status = dt__symenv_read(&scan, &twin);
+  dt__text_fini(&text);
+  dt__text_fini(&forged);
+  dt__symenv_destroy(twin);
+  return status;
+}
+
+// Replacements that lead back to themselves would never end.
+static void test_replacements_in_a_circle_are_refused(void **state) {
+  (void)state;
+  dt_symenv_t *env = standard_env();
+  dt_sym_t s0 = P("s0"), sum = P("s0 + s1"), product = P("s0*s1"), other = P("s2*s2");
+  expect_ok(read_with(env, s0, other));
+  expect_ok(read_with(env, product, sum));
+  expect_told(read_with(env, s0, s0), DT_E_FORMAT, "leads back");
+  expect_told(read_with(env, s0, sum), DT_E_FORMAT, "leads back");
+  expect_told(read_with(env, s0, product), DT_E_FORMAT, "leads back");
+  dt__symenv_destroy(env);
+}
+
 // A whole scenario; every failure must be a status.
 static dt_status_t scenario(void) {
   dt_symenv_t *env = NULL, *twin = NULL;
@@ -342,4 +377,4 @@ static void test_speed(void **state) {
 }
 
 RUN_TESTS(TEST(test_symbols), TEST(test_none), TEST(test_limits), TEST(test_clone),
-          TEST(test_parts), TEST(test_no_memory), TEST(test_speed))
+          TEST(test_parts), TEST(test_no_memory), TEST(test_speed), TEST(test_replacements_in_a_circle_are_refused))
