@@ -205,8 +205,9 @@ static int end(void **state) {
 int main(int argc, char **argv) {
   if (argc > 1)
     n_flips = (uint32_t)strtoul(argv[1], NULL, 10);
-  const struct CMUnitTest tests[] = {TEST(test_each_bit_of_the_head), TEST(test_bits_all_over),
-                                     TEST(test_forged_numbers), TEST(test_each_forged_byte), TEST(test_cut_off_or_longer),
-                                     TEST(test_another_abi_number_is_told)};
+  const struct CMUnitTest tests[] = {
+      TEST(test_each_bit_of_the_head), TEST(test_bits_all_over),
+      TEST(test_forged_numbers),       TEST(test_each_forged_byte),
+      TEST(test_cut_off_or_longer),    TEST(test_another_abi_number_is_told)};
   return cmocka_run_group_tests(tests, begin, end);
 }

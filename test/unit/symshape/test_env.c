@@ -377,4 +377,5 @@ static void test_speed(void **state) {
 }
 
 RUN_TESTS(TEST(test_symbols), TEST(test_none), TEST(test_limits), TEST(test_clone),
-          TEST(test_parts), TEST(test_no_memory), TEST(test_speed), TEST(test_replacements_in_a_circle_are_refused))
+          TEST(test_parts), TEST(test_no_memory), TEST(test_speed),
+          TEST(test_replacements_in_a_circle_are_refused))
