@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Padding without a pass of its own. A kernel that copies what one other makes into the middle of a
 // larger temporary, and stores the same number around it, becomes several: one that copies, which
-// then goes into the kernel that makes it, and one for each side that has a border. Every call
+// then goes into the kernel that makes it, and one for each dim that has borders. Every call
 // stores the borders anew, as others may have had the memory meanwhile.
 //
 //   +-----------------+   first dim: below `from`, and from `to` on, all of the second
@@ -101,10 +101,16 @@ static bool find_padding(dt_program_t *program, const dt_kernel_t *kernel, paddi
 
 typedef DT_VEC(dt_kernel_t) kernels_t;
 
-// A map over [begin, end) of each loop; with `stage` so far, it stores `value`.
+// What a part goes over: [begin, end) of each loop. `twice`, by 1 + its number: the same again that
+// far on along this loop, by one loop more.
+typedef struct part_t {
+  dt_sym_t begin[DT_MAX_LOOPS], end[DT_MAX_LOOPS], apart;
+  uint32_t twice;
+} part_t;
+
+// A map over the part: a copy of what is loaded, or the number around it.
 static dt_status_t add_part(dt_program_t *program, const padding_t *p, const char *name,
-                            const dt_sym_t *begin, const dt_sym_t *end, bool copies,
-                            kernels_t *out) {
+                            const part_t *over, bool copies, kernels_t *out) {
   dt_symenv_t *env = program->env;
   const dt_kernel_t *kernel = p->kernel;
   const dt_stage_t *from = &kernel->stages.items[0];
@@ -113,10 +119,19 @@ static dt_status_t add_part(dt_program_t *program, const padding_t *p, const cha
   dt_stage_t stage = {0};
   dt_body_copy_t copy = {.program = program, .into = &stage, .from = from, .mask = DT_NO_INST};
   dt_store_t store = *p->store;
+  dt_sym_t side = dt__sym_const(env, 0);
+  if (over->twice) {
+    part.extents[part.n_loops] = dt__sym_const(env, 2);
+    side = part.vars[part.n_loops] = dt__sym_new_loop(env, part.extents[part.n_loops]);
+    part.n_loops++;
+  }
   for (uint32_t v = 0; v < kernel->n_loops; v++) {
-    part.extents[v] = dt__sym_sub(env, end[v], begin[v]);
+    part.extents[v] = dt__sym_sub(env, over->end[v], over->begin[v]);
     part.vars[v] = dt__sym_new_loop(env, part.extents[v]);
-    DT_TRY(dt__body_rename(&copy, kernel->vars[v], dt__sym_add(env, part.vars[v], begin[v])));
+    dt_sym_t at = dt__sym_add(env, part.vars[v], over->begin[v]);
+    if (v + 1 == over->twice)
+      at = dt__sym_add(env, at, dt__sym_mul(env, side, over->apart));
+    DT_TRY(dt__body_rename(&copy, kernel->vars[v], at));
   }
   dt_inst_t inst = copies ? *p->load : (dt_inst_t){.kind = DT_INST_CONST, .dtype = p->load->dtype};
   if (!copies && p->fill != DT_NO_INST)
@@ -137,23 +152,29 @@ static dt_status_t add_part(dt_program_t *program, const padding_t *p, const cha
              : DT_NO_MEMORY();
 }
 
-// Both sides along loop v: of the loops before it what is copied, of those behind it all.
+// Both sides along loop v, as one where they are as wide: of the loops before it what is copied, of
+// those behind it all.
 static dt_status_t add_sides(dt_program_t *program, const padding_t *p, uint32_t v,
                              kernels_t *out) {
   dt_symenv_t *env = program->env;
   const dt_kernel_t *kernel = p->kernel;
-  dt_sym_t begin[DT_MAX_LOOPS], end[DT_MAX_LOOPS], zero = dt__sym_const(env, 0);
+  dt_sym_t zero = dt__sym_const(env, 0), behind = dt__sym_sub(env, kernel->extents[v], p->to[v]);
+  part_t over = {.twice = 0};
   for (uint32_t i = 0; i < kernel->n_loops; i++) {
-    begin[i] = i < v ? p->from[i] : zero;
-    end[i] = i < v ? p->to[i] : kernel->extents[i];
+    over.begin[i] = i < v ? p->from[i] : zero;
+    over.end[i] = i < v ? p->to[i] : kernel->extents[i];
   }
-  end[v] = p->from[v];
-  if (!dt__sym_known_eq(env, begin[v], end[v]))
-    DT_TRY(add_part(program, p, "border", begin, end, false, out));
-  begin[v] = p->to[v];
-  end[v] = kernel->extents[v];
-  if (!dt__sym_known_eq(env, begin[v], end[v]))
-    DT_TRY(add_part(program, p, "border", begin, end, false, out));
+  over.end[v] = p->from[v];
+  if (dt__sym_known_eq(env, p->from[v], behind) && kernel->n_loops < DT_MAX_LOOPS) {
+    over.twice = v + 1;
+    over.apart = p->to[v];
+  }
+  if (!dt__sym_known_eq(env, p->from[v], zero))
+    DT_TRY(add_part(program, p, "border", &over, false, out));
+  over.begin[v] = p->to[v];
+  over.end[v] = kernel->extents[v];
+  if (!over.twice && !dt__sym_known_eq(env, behind, zero))
+    DT_TRY(add_part(program, p, "border", &over, false, out));
   return NULL;
 }
 
@@ -171,7 +192,10 @@ dt_status_t dt__borders_apart(dt_program_t *program, dt_flow_t *flow, bool *out_
       continue;
     }
     DT_LOG(DT_LOG_FUSION, 1, "%s: borders apart", kernel.name);
-    DT_TRY(add_part(program, &p, "middle", p.from, p.to, true, &kernels));
+    part_t middle = {.twice = 0};
+    memcpy(middle.begin, p.from, sizeof(middle.begin));
+    memcpy(middle.end, p.to, sizeof(middle.end));
+    DT_TRY(add_part(program, &p, "middle", &middle, true, &kernels));
     for (uint32_t v = 0; v < kernel.n_loops; v++)
       DT_TRY(add_sides(program, &p, v, &kernels));
     *out_changed = true;

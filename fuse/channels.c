@@ -25,6 +25,9 @@
 
 #define LEAST_CHANNELS 16 // of the result; fewer would leave most lanes empty
 #define LEAST_TERMS 16    // of the sum
+// Products for each element that is copied into another order and back, from which on one turned
+// convolution by itself is faster. `scripts/bench conv` (bench/bench_conv.c) measures.
+#define COPY_TERMS 512
 
 // A load that wants a dim of its buffer innermost, and gets a copy where it lies otherwise.
 typedef struct want_t {
@@ -41,6 +44,9 @@ typedef struct channels_t {
   uint32_t *refused; // by buffer: dims that are not to be, as bits
   uint8_t *dim;  // by buffer: 1 + the dim that is to be innermost; 0: none
   bool *turned;  // by kernel
+  dt_kernel_t kept;                // the kernel that was turned last, as it was
+  bool alone;                      // it is worth copies of x and of its result
+  bool from_argument, to_result;   // the search came to one whose dim lies otherwise
   DT_VEC(want_t) wants;
   uint32_t *wanted; // by kernel: 1 + the newest of its wants, or 0
   DT_VEC(uint32_t) queue; // buffers, by [id - 1], that the search has reached
@@ -75,6 +81,15 @@ static dt_status_t begin(channels_t *c) {
     for (uint32_t s = 0; s < program->kernels.items[k].stages.len; s++)
       close_stage(c, &program->kernels.items[k].stages.items[s]);
   return NULL;
+}
+
+// Whether the dims behind it have one element each.
+static bool is_innermost(const dt_program_t *program, const dt_buffer_t *buffer, uint32_t dim) {
+  int64_t size = 0;
+  for (uint32_t d = dim + 1; d < buffer->rank; d++)
+    if (!dt__sym_is_const(program->env, buffer->sizes[d], &size) || size != 1)
+      return false;
+  return true;
 }
 
 // The loop that `e` is, or is a literal away from; none: it is something else.
@@ -304,6 +319,17 @@ static bool is_wanted(const channels_t *c, uint32_t k, uint32_t stage, uint32_t 
   return false;
 }
 
+// Enough is multiplied for each element of x and of the result.
+static bool worth_copies(const dt_program_t *program, const dt_kernel_t *kernel,
+                         const dt_contraction_t *roles) {
+  const dt_stage_t *stage = roles->stage;
+  int64_t rows = 0, channels = 0, terms = 0;
+  return dt__sym_is_const(program->env, kernel->extents[kernel->n_loops - 1], &rows) &&
+         dt__sym_is_const(program->env, stage->extents[stage->n_loops - 1], &channels) &&
+         dt__sym_is_const(program->env, roles->extent_k, &terms) &&
+         (double)rows * (double)terms >= COPY_TERMS * ((double)channels + (double)rows);
+}
+
 // Turns kernel k if its result can have its channels innermost.
 static dt_status_t turn(channels_t *c, uint32_t k) {
   dt_program_t *program = c->program;
@@ -334,6 +360,8 @@ static dt_status_t turn(channels_t *c, uint32_t k) {
   if (!allowed)
     return NULL;
   put_last(roles.stage, loop);
+  c->alone = worth_copies(program, &fresh, &roles);
+  c->kept = program->kernels.items[k];
   program->kernels.items[k] = fresh;
   DT_LOG(DT_LOG_FUSION, 1, "%s: places are rows", fresh.name);
   DT_TRY(want(c, k, 0, roles.a, dim));
@@ -351,10 +379,22 @@ static uint32_t walked_dim(const dt_program_t *program, dt_buffer_id_t id, const
   return d;
 }
 
+// An argument or a result whose channels lie otherwise.
+static void see_edge(channels_t *c, dt_buffer_id_t id, uint32_t dim) {
+  const dt_buffer_t *buffer = dt__program_buffer(c->program, id);
+  int64_t step = 0;
+  if (dim == buffer->rank || is_innermost(c->program, buffer, dim) ||
+      (dt__sym_is_const(c->program->env, buffer->strides[dim], &step) && step == 1))
+    return;
+  c->from_argument |= buffer->kind == DT_BUFFER_INPUT;
+  c->to_result |= buffer->kind == DT_BUFFER_OUTPUT;
+}
+
 static dt_status_t go_along(channels_t *c, dt_buffer_id_t id, const dt_sym_t *index,
                             dt_sym_t loop) {
   uint32_t dim = walked_dim(c->program, id, index, loop);
   bool allowed = false;
+  see_edge(c, id, dim);
   if (!c->open[id.id - 1] || c->dim[id.id - 1] || dim == dt__program_buffer(c->program, id)->rank)
     return NULL;
   DT_TRY(allows(c, id.id - 1, dim, &allowed));
@@ -420,15 +460,6 @@ static dt_status_t spread(channels_t *c, uint32_t b) {
 }
 
 // ---- Orders ---------------------------------------------------------------------------------------
-
-// Whether the dims behind it have one element each.
-static bool is_innermost(const dt_program_t *program, const dt_buffer_t *buffer, uint32_t dim) {
-  int64_t size = 0;
-  for (uint32_t d = dim + 1; d < buffer->rank; d++)
-    if (!dt__sym_is_const(program->env, buffer->sizes[d], &size) || size != 1)
-      return false;
-  return true;
-}
 
 static dt_status_t set_order(dt_program_t *program, dt_buffer_t *buffer, uint32_t dim) {
   uint8_t order[DT_MAX_RANK];
@@ -531,6 +562,7 @@ dt_status_t dt__channels_innermost(dt_program_t *program, const dt_target_t *tar
     const want_t *w = &c.wants.items[i];
     uint32_t b = wanting(program, w)->buffer.id - 1;
     bool allowed = false;
+    see_edge(&c, wanting(program, w)->buffer, w->dim);
     if (c.dim[b])
       continue;
     DT_TRY(allows(&c, b, w->dim, &allowed));
@@ -539,6 +571,10 @@ dt_status_t dt__channels_innermost(dt_program_t *program, const dt_target_t *tar
   }
   for (uint32_t i = 0; i < c.queue.len; i++)
     DT_TRY(spread(&c, c.queue.items[i]));
+  if (n == 1 && c.from_argument && c.to_result && !c.alone) {
+    program->kernels.items[c.wants.items[0].kernel] = c.kept;
+    return dt__symenv_status(program->env);
+  }
   for (uint32_t i = 0; i < c.queue.len; i++) {
     uint32_t b = c.queue.items[i];
     DT_TRY(set_order(program, &program->buffers.items[b], c.dim[b] - 1u));

@@ -265,6 +265,14 @@ static bool is_serial(dt_program_t *program, const dt_kernel_t *kernel, bool alo
   return count.strided || count.other;
 }
 
+// Stores one number to a temporary with an order: its loops stay as they are, since rows are short
+// and kernels of other sizes then share its code.
+static bool fills_border(const dt_program_t *program, const dt_kernel_t *kernel) {
+  return kernel->stages.len == 1 && dt__stage_loads(&kernel->stages.items[0]) == 0 &&
+         dt__kernel_is_map(program, kernel) &&
+         dt__program_buffer(program, kernel->stages.items[0].stores.items[0].buffer)->layout;
+}
+
 static dt_status_t schedule_loops(dt_program_t *program, dt_kernel_t *kernel,
                                   const dt_target_t *target) {
   uint32_t lanes = lanes_for(program, kernel, target);
@@ -274,7 +282,8 @@ static dt_status_t schedule_loops(dt_program_t *program, dt_kernel_t *kernel,
   follow_stores(program, kernel);
   if (!inner || !inner_lanes_win(program, kernel, lanes))
     order_loops(program, kernel, lanes);
-  DT_TRY(dt__merge_outer_loops(program, kernel, kernel->n_loops));
+  if (!fills_border(program, kernel))
+    DT_TRY(dt__merge_outer_loops(program, kernel, kernel->n_loops));
   for (uint32_t s = 0; s < kernel->stages.len; s++)
     DT_TRY(dt__merge_inner_loops(program, &kernel->stages.items[s]));
   schedule.unroll = unroll_for(kernel);

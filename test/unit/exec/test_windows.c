@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls of convolutions with constant weights, of which tiles pack windows for themselves, against
-// sums over the definition: widths at which a vector meets one row, two, a few, or very many, every
-// element or every second, in one depth of k and in two. Numbers are small integers: sums are
-// exact.
+// Calls of convolutions with constant weights against sums over the definition, and of their
+// negatives beside them, since one by itself may be made otherwise: tiles that pack windows, and
+// those whose rows are places. Widths are such that a vector meets one row, two, a few, or very
+// many, every element or every second, in one depth of k and in several. Numbers are small
+// integers: sums are exact.
 #include "test/support/fixture.h"
 
 #include <string.h>
@@ -57,8 +58,9 @@ static dt_status_t program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
     windows[d].low = windows[d].high = dt_sym_const(t, c->padding);
   }
   dt_value_t w = dt_constant(t, "w", c->w);
-  out[0] =
-      c->transposed ? dt_conv_transpose(t, in[0], w, windows, 1) : dt_conv(t, in[0], w, windows, 1);
+  for (int k = 0; k < 2; k++, w = dt_neg(t, w))
+    out[k] = c->transposed ? dt_conv_transpose(t, in[0], w, windows, 1)
+                           : dt_conv(t, in[0], w, windows, 1);
   return NULL;
 }
 
@@ -103,8 +105,10 @@ static float expected(const conv_case_t *c, dt_tensor_t *x, const int64_t place[
 
 static void check(fixture_t *fixture, dt_function_t *function, const conv_case_t *c, int64_t height,
                   int64_t width) {
-  dt_tensor_t *x = integers(&fixture->rng, (int64_t[]){2, c->channels, height, width}), *y = NULL;
-  expect_ok(dt_call(fixture->session, function, &x, 1, &y, 1, NULL));
+  dt_tensor_t *x = integers(&fixture->rng, (int64_t[]){2, c->channels, height, width});
+  dt_tensor_t *both[2] = {NULL, NULL}, *y;
+  expect_ok(dt_call(fixture->session, function, &x, 1, both, 2, NULL));
+  y = both[0];
   const int64_t *sizes = dt_tensor_sizes(y);
   assert_int_equal(sizes[1], c->rows);
   for (int64_t k = 0; k < dt_tensor_count(y); k++) {
@@ -112,11 +116,11 @@ static void check(fixture_t *fixture, dt_function_t *function, const conv_case_t
     for (int d = 4; d-- > 0; rest /= sizes[d])
       place[d] = rest % sizes[d];
     float got = ((const float *)dt_tensor_data(y))[k], want = expected(c, x, place);
-    if (got != want)
+    if (got != want || ((const float *)dt_tensor_data(both[1]))[k] != -want)
       fail_msg("%s at %lld x %lld: element %lld is %g, expected %g", c->what, (long long)height,
                (long long)width, (long long)k, (double)got, (double)want);
   }
-  RELEASE(x, y);
+  RELEASE(x, both[0], both[1]);
 }
 
 static void test_constant_weights(void **state) {
@@ -129,6 +133,7 @@ static void test_constant_weights(void **state) {
     c->w = integers(&fixture->rng, (int64_t[]){ends[0], ends[1], c->kernel, c->kernel});
     dt_input_decl_t input = {.name = "x", .dtype = DT_F32, .rank = 4};
     dt_function_options_t options = options_of(1, &input);
+    options.n_outputs = 2;
     dt_function_t *function = function_of(fixture, program, c, &options);
     for (size_t k = 0; k < sizeof widths / sizeof widths[0]; k++)
       check(fixture, function, c, 2 + (int64_t)(k * 5 % 9), widths[k]);
