@@ -40,15 +40,15 @@ typedef struct channels_t {
   dt_flow_t *flow;
   const dt_target_t *target;
   dt_fixed_t fixed;
-  bool *open;    // by buffer, [id - 1]: a temporary that may take an order
-  uint32_t *refused; // by buffer: dims that are not to be, as bits
-  uint8_t *dim;  // by buffer: 1 + the dim that is to be innermost; 0: none
-  bool *turned;  // by kernel
-  dt_kernel_t kept;                // the kernel that was turned last, as it was
-  bool alone;                      // it is worth copies of x and of its result
-  bool from_argument, to_result;   // the search came to one whose dim lies otherwise
+  bool *open;                    // by buffer, [id - 1]: a temporary that may take an order
+  uint32_t *refused;             // by buffer: dims that are not to be, as bits
+  uint8_t *dim;                  // by buffer: 1 + the dim that is to be innermost; 0: none
+  bool *turned;                  // by kernel
+  dt_kernel_t kept;              // the kernel that was turned last, as it was
+  bool alone;                    // it is worth copies of x and of its result
+  bool from_argument, to_result; // the search came to one whose dim lies otherwise
   DT_VEC(want_t) wants;
-  uint32_t *wanted; // by kernel: 1 + the newest of its wants, or 0
+  uint32_t *wanted;       // by kernel: 1 + the newest of its wants, or 0
   DT_VEC(uint32_t) queue; // buffers, by [id - 1], that the search has reached
 } channels_t;
 
@@ -101,8 +101,8 @@ static dt_sym_t loop_of(const dt_program_t *program, dt_sym_t e) {
     dt_sym_t a = view.args[0], b = view.args[1];
     e = dt__sym_is_const(env, a, NULL) ? b : dt__sym_is_const(env, b, NULL) ? a : e;
   }
-  bool loop = dt__sym_is_symbol(env, e, &symbol) &&
-              dt__symbol_info(env, symbol).kind == DT_SYMBOL_LOOP;
+  bool loop =
+      dt__sym_is_symbol(env, e, &symbol) && dt__symbol_info(env, symbol).kind == DT_SYMBOL_LOOP;
   return loop ? e : DT_SYM_NONE_ID;
 }
 

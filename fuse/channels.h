@@ -14,6 +14,7 @@ dt_status_t dt__channels_innermost(dt_program_t *program, const dt_target_t *tar
 
 // Takes padding apart whose temporary has an order: what is copied into its middle, and the borders
 // (borders.c). Afterwards `flow` is of the program as it was.
-dt_status_t dt__borders_apart(dt_program_t *program, dt_flow_t *flow, bool *out_changed) DT_MUST_USE;
+dt_status_t dt__borders_apart(dt_program_t *program, dt_flow_t *flow,
+                              bool *out_changed) DT_MUST_USE;
 
 #endif // DT_FUSE_CHANNELS_H

@@ -9,6 +9,9 @@
 #include "fuse/target.h"
 #include "lower/loop/loop.h"
 
+// Drops dims of temporaries that their values do not depend on: sums that are the same along a dim
+// are made once.
+dt_status_t dt__fuse_invariant(dt_program_t *program, const dt_target_t *target) DT_MUST_USE;
 // Reorders dims of temporaries that are read in another order than they are made.
 dt_status_t dt__fuse_layouts(dt_program_t *program, const dt_target_t *target) DT_MUST_USE;
 // Gives matrix products operands in the template's layout: a packing kernel for B, a copy of A

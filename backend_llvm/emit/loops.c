@@ -332,8 +332,8 @@ static void beside_vectors(dt_body_t *k, uint32_t copies, LLVMValueRef from, LLV
   outer_t outer = {0, k->kernel->stages.len, NULL, NULL};
   if (!enter_outer(k, 0, outer.last))
     return;
-  LLVMValueRef n = LLVMBuildAnd(m->b, LLVMBuildSub(m->b, to, from, ""),
-                                dt__emit_i64(m, -(int64_t)k->lanes), "");
+  LLVMValueRef n =
+      LLVMBuildAnd(m->b, LLVMBuildSub(m->b, to, from, ""), dt__emit_i64(m, -(int64_t)k->lanes), "");
   LLVMValueRef middle = whole ? to : LLVMBuildAdd(m->b, from, n, "");
   k->copies = copies;
   k->lane_base = dt__loop_open(k, level, from, middle, k->lanes);

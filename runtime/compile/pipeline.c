@@ -61,6 +61,7 @@ typedef struct stage_t {
   STAGE("parts", "graph", STAGE_GRAPH, OPTIONAL, dt__pass_parts, NULL)                             \
   USER("before_lower", DT_POINT_BEFORE_LOWER)                                                      \
   STAGE("lower", "loops", STAGE_LOWER, NEEDED, NULL, NULL)                                         \
+  STAGE("invariant", "fused", STAGE_LOOP, OPTIONAL, NULL, dt__fuse_invariant)                      \
   STAGE("layouts", "fused", STAGE_LOOP, OPTIONAL, NULL, dt__fuse_layouts)                          \
   STAGE("operands", "fused", STAGE_LOOP, OPTIONAL, NULL, dt__fuse_operands)                        \
   STAGE("split", "fused", STAGE_LOOP, OPTIONAL, NULL, dt__fuse_split)                              \

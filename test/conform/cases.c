@@ -145,6 +145,15 @@ static v_t make_matmul_row(dt_trace_t *t, in_t x, dt_dtype_t dtype) {
   v_t w = constant_of(t, dtype, CONSTANT_12);
   return dt_add(t, dt_matmul(t, x[0], w), dt_matmul(t, x[0], dt_mul(t, w, w)));
 }
+// Times matrices of one number: the sums of a row are all the same, and what is made of them; a
+// bias makes them differ.
+static v_t make_matmul_number(dt_trace_t *t, in_t x, dt_dtype_t dtype) {
+  const dt_sym_t eight = dt_sym_const(t, 8), twelve = dt_sym_const(t, 12);
+  v_t a = dt_matmul(t, x[0], dt_full(t, dtype, 2, 2, (const dt_sym_t[]){eight, twelve}));
+  v_t b = dt_matmul(t, dt_neg(t, a), dt_full(t, dtype, 3, 2, (const dt_sym_t[]){twelve, eight}));
+  return dt_add(t, dt_maximum(t, a, dt_neg(t, a)),
+                dt_matmul(t, dt_add(t, b, x[0]), constant_of(t, dtype, CONSTANT_12)));
+}
 // Rows of constants as biases, and views of what is left, one times the other's transpose.
 static v_t make_matmul_attends(dt_trace_t *t, in_t x, dt_dtype_t dtype) {
   v_t w = constant_of(t, dtype, CONSTANT_8);
@@ -500,6 +509,14 @@ const case_t cases[] = {
      {SMALL(2, DIM_N, 8), SMALL(3, DIM_M, 8, 1)},
      false,
      make_matmul},
+    {"matmul",
+     "matmul",
+     "exact one number",
+     T_NUMBER,
+     1,
+     {SMALL(2, DIM_M, 8)},
+     false,
+     make_matmul_number},
     {"matmul", "matmul", "exact one row", T_NUMBER, 1, {SMALL(2, 1, 8)}, false, make_matmul_row},
     {"matmul",
      "matmul",

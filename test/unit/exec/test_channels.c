@@ -28,7 +28,8 @@ static int64_t pick(net_t *net, const int64_t *values, size_t n) {
   return values[rng_between(&net->rng, 0, (int64_t)n - 1)];
 }
 #define PICK(net, ...)                                                                             \
-  pick(net, (const int64_t[]){__VA_ARGS__}, sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
+  pick(net, (const int64_t[]){__VA_ARGS__},                                                        \
+       sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
 
 // The same numbers in every trace of the network.
 static dt_value_t constant(dt_trace_t *t, net_t *net, const int64_t sizes[4], double scale) {
