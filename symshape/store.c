@@ -136,7 +136,22 @@ static dt_status_t read_counts(dt_reader_t *r) {
   return NULL;
 }
 
-// Arguments come before the node that holds them, so any text makes an expression of some kind.
+// -1: two at least.
+static const int arities[] = {
+#define SYM_OP(id, name, arity, kind, doc) [DT_SYM_##id] = (arity),
+#include "symshape/sym_ops.def"
+};
+
+static bool has_arity(uint32_t op, uint32_t n) {
+  return arities[op] < 0 ? n >= 2 : n == (uint32_t)arities[op];
+}
+
+// Products keep a number of their own, which is found anew.
+static bool has_value(uint32_t op) {
+  return op == DT_SYM_CONST || op == DT_SYM_SYMBOL || op == DT_SYM_MUL;
+}
+
+// Arguments come before the node that holds them.
 static dt_status_t read_node(dt_reader_t *r, uint32_t id) {
   uint32_t op = 0, late = 0, n = 0;
   int64_t value = 0;
@@ -145,9 +160,9 @@ static dt_status_t read_node(dt_reader_t *r, uint32_t id) {
   DT_TRY(dt__scan_i64(r->scan, &value));
   DT_TRY(read_below(r->scan, MOST_ITEMS, &late));
   DT_TRY(read_below(r->scan, SYM_MAX_TERMS + 1, &n));
-  bool leaf = op == DT_SYM_CONST || op == DT_SYM_SYMBOL;
-  if (op == DT_SYM_NONE || leaf != (n == 0))
-    return dt__scan_fail(r->scan, "operation %u with %u arguments", op, n);
+  if (op == DT_SYM_NONE || !has_arity(op, n) || (value && !has_value(op)))
+    return dt__scan_fail(r->scan, "operation %u with %u arguments and number %lld", op, n,
+                         (long long)value);
   if (op == DT_SYM_SYMBOL && (value < 0 || value >= r->n.symbols))
     return dt__scan_fail(r->scan, "symbol %lld of %u", (long long)value, r->n.symbols);
   dt_sym_t few[16], *args = n > 16 ? dt__alloc(n * sizeof *args) : few;
@@ -159,6 +174,8 @@ static dt_status_t read_node(dt_reader_t *r, uint32_t id) {
     if (!status && args[k].id == 0)
       status = dt__scan_fail(r->scan, "argument %u of node %u is none", k, id);
   }
+  if (op == DT_SYM_MUL)
+    value = 0;
   uint32_t made = status ? 0 : dt__intern(r->env, (dt_sym_op_t)op, args, n, value);
   if (args != few)
     dt__free(args);

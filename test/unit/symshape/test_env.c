@@ -197,6 +197,25 @@ static void test_parts(void **state) {
   dt__symenv_destroy(env);
 }
 
+// Operations have as many arguments as they need.
+static void test_counts_of_arguments(void **state) {
+  (void)state;
+  static const char *const nodes[] = {"n 5 0 0 1 1",   "n 3 0 0 1 1",    "n 4 0 0 1 1",
+                                      "n 9 0 0 2 1 1", "n 16 0 0 2 1 1", "n 3 0 0 0",
+                                      "n 5 7 0 2 1 1"};
+  for (size_t k = 0; k < sizeof(nodes) / sizeof(nodes[0]); k++) {
+    dt_symenv_t *env = NULL;
+    dt_text_t text;
+    dt_scan_t scan;
+    dt__text_init(&text);
+    dt__text_printf(&text, "environment 0 0 3 0 0 1 0 0\nn 1 5 0 0\n%s\nend\n", nodes[k]);
+    dt__scan_init(&scan, dt__text_str(&text), text.len, "environment");
+    expect_told(dt__symenv_read(&scan, &env), DT_E_FORMAT, "arguments");
+    assert_null(env);
+    dt__text_fini(&text);
+  }
+}
+
 // What an expression was learned to be equal to, in a text that says so of `id`.
 static dt_status_t read_with(dt_symenv_t *env, dt_sym_t id, dt_sym_t rep) {
   dt_symenv_t *twin = NULL;
@@ -377,5 +396,5 @@ static void test_speed(void **state) {
 }
 
 RUN_TESTS(TEST(test_symbols), TEST(test_none), TEST(test_limits), TEST(test_clone),
-          TEST(test_parts), TEST(test_no_memory), TEST(test_speed),
+          TEST(test_parts), TEST(test_no_memory), TEST(test_speed), TEST(test_counts_of_arguments),
           TEST(test_replacements_in_a_circle_are_refused))
