@@ -20,7 +20,7 @@ typedef struct padding_t {
   const dt_kernel_t *kernel;
   const dt_store_t *store;
   const dt_inst_t *load;
-  uint32_t fill;                               // a constant, or DT_NO_INST: zero
+  uint32_t fill;                                 // a constant, or DT_NO_INST: zero
   dt_sym_t from[DT_MAX_LOOPS], to[DT_MAX_LOOPS]; // by loop: what is copied
 } padding_t;
 
@@ -138,8 +138,8 @@ static dt_status_t add_part(dt_program_t *program, const padding_t *p, const cha
     inst = from->insts.items[p->fill];
   inst.mask = inst.args[0] = DT_NO_INST;
   if (copies) {
-    inst.index = dt__body_exprs(&copy, p->load->index,
-                                dt__program_buffer(program, p->load->buffer)->rank);
+    inst.index =
+        dt__body_exprs(&copy, p->load->index, dt__program_buffer(program, p->load->buffer)->rank);
     if (!inst.index)
       return DT_NO_MEMORY();
   }

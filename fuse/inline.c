@@ -19,7 +19,7 @@
 typedef struct inline_ctx_t {
   dt_program_t *program;
   uint32_t repeated_cost; // the target's
-  bool keeps_orders; // copies of constants in another order stay
+  bool keeps_orders;      // copies of constants in another order stay
   dt_access_t access;
   const dt_kernel_t *consumer;
   const dt_stage_t *stage; // of the consumer, as it was

@@ -456,11 +456,8 @@ static void set_tile_of_places(dt_program_t *program, const dt_contraction_t *c,
 
 static dt_status_t add_schedule(dt_program_t *program, const dt_contraction_t *c, uint32_t lanes,
                                 dt_matmul_t matmul) {
-  dt_schedule_t schedule = {.kind = DT_SCHEDULE_MATMUL,
-                            .lanes = lanes,
-                            .unroll = 1,
-                            .grain = 1,
-                            .matmul = matmul};
+  dt_schedule_t schedule = {
+      .kind = DT_SCHEDULE_MATMUL, .lanes = lanes, .unroll = 1, .grain = 1, .matmul = matmul};
   schedule.matmul.a = c->a;
   schedule.matmul.b = c->b;
   return DT_VEC_PUSH(program->arena, &c->kernel->schedules, schedule) ? NULL : DT_NO_MEMORY();

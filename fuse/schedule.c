@@ -23,7 +23,7 @@
 #define BESIDE 7
 #define MOST_ROW 256
 #define MOST_WINDOW 256
-#define FEW_STORES 8    // of a stage, for which more vectors an iteration are worth their code
+#define FEW_STORES 8 // of a stage, for which more vectors an iteration are worth their code
 
 static int64_t likely(dt_program_t *program, dt_sym_t extent, int64_t otherwise) {
   int64_t value = 0;

@@ -166,7 +166,8 @@ static bool fits(const slices_t *s, uint32_t id, uint32_t k, const uint32_t *dim
     dt_sym_t var = carrying_loop(kernel, id, dims[q], &touches);
     if (!touches)
       return true;
-    if (!var.id || is_innermost(s, id, dims[q]) || !may_be_member(s, k) || loop_extent(kernel, var).id != group->extents[q].id ||
+    if (!var.id || is_innermost(s, id, dims[q]) || !may_be_member(s, k) ||
+        loop_extent(kernel, var).id != group->extents[q].id ||
         (s->members[k].in && s->members[k].vars[q].id != var.id))
       return false;
     for (uint32_t before = 0; before < q; before++)

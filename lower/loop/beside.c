@@ -14,8 +14,8 @@ static bool moves_along(dt_program_t *program, const dt_kernel_t *kernel, dt_buf
     return false;
   if (!dt__sym_depends(env, place, lane))
     return !dt__sym_depends(env, place, beside);
-  return dt__sym_linear(env, place, lane, &coef, &rest) &&
-         dt__sym_is_const(env, coef, &step) && step == 1 && !dt__sym_depends(env, coef, beside) &&
+  return dt__sym_linear(env, place, lane, &coef, &rest) && dt__sym_is_const(env, coef, &step) &&
+         step == 1 && !dt__sym_depends(env, coef, beside) &&
          dt__sym_linear(env, rest, beside, &coef, &rest);
 }
 

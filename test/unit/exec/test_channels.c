@@ -28,7 +28,8 @@ static int64_t pick(net_t *net, const int64_t *values, size_t n) {
   return values[rng_between(&net->rng, 0, (int64_t)n - 1)];
 }
 #define PICK(net, ...)                                                                             \
-  pick(net, (const int64_t[]){__VA_ARGS__}, sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
+  pick(net, (const int64_t[]){__VA_ARGS__},                                                        \
+       sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
 
 // The same numbers in every trace of the network.
 static dt_value_t constant(dt_trace_t *t, net_t *net, const int64_t sizes[4], double scale) {
@@ -192,8 +193,8 @@ static dt_status_t program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
 
 // ---- Calls ----------------------------------------------------------------------------------------
 
-// Rows of elements with gaps between them, where `gap` is not 0; of values that are no numbers some,
-// where `odd`.
+// Rows of elements with gaps between them, where `gap` is not 0; with some values that are no
+// numbers, where `odd`.
 static dt_tensor_t *image(fixture_t *fixture, const int64_t sizes[4], int64_t gap, bool odd,
                           dt_tensor_t **base) {
   const int64_t wide[4] = {sizes[0], sizes[1], sizes[2], sizes[3] + gap};
