@@ -14,47 +14,16 @@
 // is copied where nothing else stands in between.
 #include "fuse/channels.h"
 
-#include "fuse/body.h"
-#include "fuse/loops.h"
-#include "fuse/matmul_rows.h"
+#include "fuse/channels_private.h"
 #include "fuse/operands.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
 #include <string.h>
 
-#define LEAST_CHANNELS 16 // of the result; fewer would leave most lanes empty
-#define LEAST_TERMS 16    // of the sum
-// Products for each element that is copied into another order and back, from which on one turned
-// convolution by itself is faster. `scripts/bench conv` (bench/bench_conv.c) measures.
-#define COPY_TERMS 512
-
-// A load that wants a dim of its buffer innermost, and gets a copy where it lies otherwise.
-typedef struct want_t {
-  uint32_t kernel, stage, load, dim;
-  uint32_t next; // 1 + the next one of the kernel, or 0
-} want_t;
-
-typedef struct channels_t {
-  dt_program_t *program;
-  dt_flow_t *flow;
-  const dt_target_t *target;
-  dt_fixed_t fixed;
-  bool *open;                    // by buffer, [id - 1]: a temporary that may take an order
-  uint32_t *refused;             // by buffer: dims that are not to be, as bits
-  uint8_t *dim;                  // by buffer: 1 + the dim that is to be innermost; 0: none
-  bool *turned;                  // by kernel
-  dt_kernel_t kept;              // the kernel that was turned last, as it was
-  bool alone;                    // it is worth copies of x and of its result
-  bool from_argument, to_result; // the search came to one whose dim lies otherwise
-  DT_VEC(want_t) wants;
-  uint32_t *wanted;       // by kernel: 1 + the newest of its wants, or 0
-  DT_VEC(uint32_t) queue; // buffers, by [id - 1], that the search has reached
-} channels_t;
-
 // ---- What may take an order -----------------------------------------------------------------------
 
-static void close_stage(const channels_t *c, const dt_stage_t *stage) {
+static void close_stage(const dt_channels_t *c, const dt_stage_t *stage) {
   for (uint32_t i = 0; i < stage->insts.len; i++) {
     const dt_inst_t *inst = &stage->insts.items[i];
     if (dt__inst_reads(inst).id && inst->kind != DT_INST_LOAD)
@@ -65,7 +34,7 @@ static void close_stage(const channels_t *c, const dt_stage_t *stage) {
       c->open[stage->stores.items[i].buffer.id - 1] = false;
 }
 
-static dt_status_t begin(channels_t *c) {
+static dt_status_t begin(dt_channels_t *c) {
   const dt_program_t *program = c->program;
   uint32_t n = program->buffers.len;
   c->open = DT_ARENA_ARRAY(program->arena, bool, n + 1);
@@ -108,7 +77,7 @@ static dt_sym_t loop_of(const dt_program_t *program, dt_sym_t e) {
 
 // Whether a product that stays as it is can have `dim` of the buffer innermost: templates want rows
 // of A and store rows of C.
-static bool product_allows(channels_t *c, dt_kernel_t *kernel, uint32_t id, uint32_t dim) {
+static bool product_allows(dt_channels_t *c, dt_kernel_t *kernel, uint32_t id, uint32_t dim) {
   dt_contraction_t roles;
   if (!dt__contraction_roles(c->program, kernel, &roles, NULL))
     return true;
@@ -129,7 +98,7 @@ static bool product_allows(channels_t *c, dt_kernel_t *kernel, uint32_t id, uint
 // Dims that are better not innermost: a sum over parts of one and others, as the groups of a norm
 // are, would walk it in steps. What maps make such a buffer of is the same, since they go into the
 // sum.
-static dt_status_t refuse(channels_t *c, dt_buffer_id_t id, uint32_t dims) {
+static dt_status_t refuse(dt_channels_t *c, dt_buffer_id_t id, uint32_t dims) {
   uint32_t b = id.id - 1;
   if ((c->refused[b] | dims) == c->refused[b])
     return NULL;
@@ -137,7 +106,7 @@ static dt_status_t refuse(channels_t *c, dt_buffer_id_t id, uint32_t dims) {
   return DT_VEC_PUSH(c->program->arena, &c->queue, b) ? NULL : DT_NO_MEMORY();
 }
 
-static dt_status_t refuse_parts(channels_t *c, const dt_stage_t *stage) {
+static dt_status_t refuse_parts(dt_channels_t *c, const dt_stage_t *stage) {
   const dt_program_t *program = c->program;
   for (uint32_t i = 0; i < stage->insts.len && stage->reductions.len; i++) {
     const dt_inst_t *inst = &stage->insts.items[i];
@@ -165,7 +134,7 @@ static uint32_t walked_dims(const dt_program_t *program, dt_buffer_id_t id, cons
   return dims;
 }
 
-static dt_status_t refuse_sources(channels_t *c, uint32_t b) {
+static dt_status_t refuse_sources(dt_channels_t *c, uint32_t b) {
   const dt_program_t *program = c->program;
   uint32_t k = dt__flow_writer(c->flow, b);
   if (k == DT_FLOW_NONE || !dt__kernel_is_map(program, &program->kernels.items[k]))
@@ -185,7 +154,7 @@ static dt_status_t refuse_sources(channels_t *c, uint32_t b) {
   return NULL;
 }
 
-static dt_status_t find_refused(channels_t *c) {
+static dt_status_t find_refused(dt_channels_t *c) {
   const dt_program_t *program = c->program;
   uint32_t x = 0, y = 0;
   c->refused = DT_ARENA_ARRAY(program->arena, uint32_t, program->buffers.len + 1);
@@ -203,7 +172,7 @@ static dt_status_t find_refused(channels_t *c) {
 }
 
 // Whether all users of the buffer are content with `dim` innermost.
-static dt_status_t allows(channels_t *c, uint32_t b, uint32_t dim, bool *out) {
+dt_status_t dt__channels_allow(dt_channels_t *c, uint32_t b, uint32_t dim, bool *out) {
   *out = false;
   if (!c->open[b] || c->refused[b] >> dim & 1)
     return NULL;
@@ -217,158 +186,26 @@ static dt_status_t allows(channels_t *c, uint32_t b, uint32_t dim, bool *out) {
   return NULL;
 }
 
-// ---- Turning a product ----------------------------------------------------------------------------
+// ---- What goes along ------------------------------------------------------------------------------
 
-// The one dim of x that moves with loops of the sum and not with the place; x's rank: none.
-static uint32_t find_channels(const channels_t *c, const dt_stage_t *stage, const dt_inst_t *x,
-                              dt_sym_t place) {
-  dt_symenv_t *env = c->program->env;
-  uint32_t rank = dt__program_buffer(c->program, x->buffer)->rank, found = rank;
-  for (uint32_t d = 0; d < rank; d++) {
-    bool moves = dt__expr_uses_any(c->program, x->index[d], stage->vars, stage->n_loops);
-    if (!moves || dt__sym_depends(env, x->index[d], place))
-      continue;
-    if (found != rank)
-      return rank;
-    found = d;
-  }
-  return found;
-}
-
-// The loop of the sum that `e` is, as its number, or n_loops.
-static uint32_t term_loop(const dt_stage_t *stage, dt_sym_t e) {
-  uint32_t v = 0;
-  while (v < stage->n_loops && stage->vars[v].id != e.id)
-    v++;
-  return v;
-}
-
-static void put_last(dt_stage_t *stage, uint32_t v) {
-  dt_sym_t var = stage->vars[v], extent = stage->extents[v];
-  for (; v + 1 < stage->n_loops; v++) {
-    stage->vars[v] = stage->vars[v + 1];
-    stage->extents[v] = stage->extents[v + 1];
-  }
-  stage->vars[v] = var;
-  stage->extents[v] = extent;
-}
-
-// Every loop of the sum has a literal extent, and x moves linearly with it.
-static bool terms_are_plain(const channels_t *c, const dt_stage_t *stage, const dt_inst_t *x) {
-  dt_symenv_t *env = c->program->env;
-  dt_sym_t coef, rest;
-  for (uint32_t v = 0; v < stage->n_loops; v++) {
-    if (!dt__sym_is_const(env, stage->extents[v], NULL))
-      return false;
-    for (uint32_t d = 0; d < dt__program_buffer(c->program, x->buffer)->rank; d++)
-      if (!dt__sym_linear(env, x->index[d], stage->vars[v], &coef, &rest))
-        return false;
-  }
-  return true;
-}
-
-// Weights times what a call computes, with enough to do for each place.
-static bool is_candidate(channels_t *c, dt_kernel_t *kernel, dt_contraction_t *roles) {
-  dt_program_t *program = c->program;
-  const char *why = NULL;
-  int64_t rows = 0, terms = 0;
-  if (kernel->schedules.len || kernel->n_loops > 3 ||
-      !dt__contraction_roles(program, kernel, roles, NULL) || kernel->stages.len != 2)
-    return false;
-  const dt_inst_t *insts = roles->stage->insts.items;
-  const dt_inst_t *w = &insts[roles->a], *x = &insts[roles->b];
-  const dt_stage_t *last = &kernel->stages.items[1];
-  return dt__is_fixed(program, &c->fixed, w->buffer) &&
-         !dt__is_fixed(program, &c->fixed, x->buffer) && x->mask == DT_NO_INST &&
-         w->mask == DT_NO_INST && last->stores.len == 1 &&
-         dt__sym_is_const(program->env, kernel->extents[kernel->n_loops - 2], &rows) &&
-         rows >= LEAST_CHANNELS && dt__sym_is_const(program->env, roles->extent_k, &terms) &&
-         terms >= LEAST_TERMS &&
-         dt__matmul_row(c->target, insts[roles->b_factor].dtype, insts[roles->a_factor].dtype,
-                        roles->stage->reductions.items[0].dtype, &why) != NULL;
-}
-
-static void exchange(dt_sym_t *a, dt_sym_t *b) {
-  dt_sym_t kept = *a;
-  *a = *b;
-  *b = kept;
-}
-
-static uint32_t dim_of(const dt_program_t *program, const dt_store_t *store, dt_sym_t var) {
-  uint32_t d = 0, rank = dt__program_buffer(program, store->buffer)->rank;
-  while (d < rank && store->index[d].id != var.id)
-    d++;
-  return d;
-}
-
-static dt_status_t reach(channels_t *c, uint32_t b, uint32_t dim) {
+dt_status_t dt__channels_reach(dt_channels_t *c, uint32_t b, uint32_t dim) {
   c->dim[b] = (uint8_t)(dim + 1);
   return DT_VEC_PUSH(c->program->arena, &c->queue, b) ? NULL : DT_NO_MEMORY();
 }
 
-static dt_status_t want(channels_t *c, uint32_t k, uint32_t stage, uint32_t load, uint32_t dim) {
-  want_t want = {.kernel = k, .stage = stage, .load = load, .dim = dim, .next = c->wanted[k]};
+dt_status_t dt__channels_want(dt_channels_t *c, uint32_t k, uint32_t stage, uint32_t load,
+                              uint32_t dim) {
+  dt_want_t want = {.kernel = k, .stage = stage, .load = load, .dim = dim, .next = c->wanted[k]};
   c->wanted[k] = c->wants.len + 1;
   return DT_VEC_PUSH(c->program->arena, &c->wants, want) ? NULL : DT_NO_MEMORY();
 }
 
-static bool is_wanted(const channels_t *c, uint32_t k, uint32_t stage, uint32_t load) {
+static bool is_wanted(const dt_channels_t *c, uint32_t k, uint32_t stage, uint32_t load) {
   for (uint32_t w = c->wanted[k]; w; w = c->wants.items[w - 1].next)
     if (c->wants.items[w - 1].stage == stage && c->wants.items[w - 1].load == load)
       return true;
   return false;
 }
-
-// Enough is multiplied for each element of x and of the result.
-static bool worth_copies(const dt_program_t *program, const dt_kernel_t *kernel,
-                         const dt_contraction_t *roles) {
-  const dt_stage_t *stage = roles->stage;
-  int64_t rows = 0, channels = 0, terms = 0;
-  return dt__sym_is_const(program->env, kernel->extents[kernel->n_loops - 1], &rows) &&
-         dt__sym_is_const(program->env, stage->extents[stage->n_loops - 1], &channels) &&
-         dt__sym_is_const(program->env, roles->extent_k, &terms) &&
-         (double)rows * (double)terms >= COPY_TERMS * ((double)channels + (double)rows);
-}
-
-// Turns kernel k if its result can have its channels innermost.
-static dt_status_t turn(channels_t *c, uint32_t k) {
-  dt_program_t *program = c->program;
-  dt_contraction_t roles;
-  if (!is_candidate(c, &program->kernels.items[k], &roles))
-    return NULL;
-  dt_kernel_t fresh = program->kernels.items[k];
-  if (!dt__kernel_copy(program, &fresh))
-    return DT_NO_MEMORY();
-  uint32_t n = fresh.n_loops;
-  DT_TRY(dt__split_inner_loops(program, &fresh.stages.items[0]));
-  exchange(&fresh.vars[n - 2], &fresh.vars[n - 1]);
-  exchange(&fresh.extents[n - 2], &fresh.extents[n - 1]);
-  if (!dt__product_roles(program, &fresh, &roles, NULL))
-    return NULL;
-  const dt_inst_t *x = &roles.stage->insts.items[roles.a];
-  const dt_store_t *store = &fresh.stages.items[1].stores.items[0];
-  uint32_t rank = dt__program_buffer(program, x->buffer)->rank;
-  uint32_t dim = find_channels(c, roles.stage, x, roles.m), own = dim_of(program, store, roles.n);
-  uint32_t loop = dim < rank ? term_loop(roles.stage, x->index[dim]) : roles.stage->n_loops;
-  bool allowed = false;
-  if (loop == roles.stage->n_loops || own == dt__program_buffer(program, store->buffer)->rank ||
-      !terms_are_plain(c, roles.stage, x))
-    return NULL;
-  c->turned[k] = true;
-  DT_TRY(allows(c, store->buffer.id - 1, own, &allowed));
-  c->turned[k] = allowed;
-  if (!allowed)
-    return NULL;
-  put_last(roles.stage, loop);
-  c->alone = worth_copies(program, &fresh, &roles);
-  c->kept = program->kernels.items[k];
-  program->kernels.items[k] = fresh;
-  DT_LOG(DT_LOG_FUSION, 1, "%s: places are rows", fresh.name);
-  DT_TRY(want(c, k, 0, roles.a, dim));
-  return c->dim[store->buffer.id - 1] ? NULL : reach(c, store->buffer.id - 1, own);
-}
-
-// ---- What goes along ------------------------------------------------------------------------------
 
 // The dim of an access that the loop is the index of, or its rank.
 static uint32_t walked_dim(const dt_program_t *program, dt_buffer_id_t id, const dt_sym_t *index,
@@ -380,7 +217,7 @@ static uint32_t walked_dim(const dt_program_t *program, dt_buffer_id_t id, const
 }
 
 // An argument or a result whose channels lie otherwise.
-static void see_edge(channels_t *c, dt_buffer_id_t id, uint32_t dim) {
+static void see_edge(dt_channels_t *c, dt_buffer_id_t id, uint32_t dim) {
   const dt_buffer_t *buffer = dt__program_buffer(c->program, id);
   int64_t step = 0;
   if (dim == buffer->rank || is_innermost(c->program, buffer, dim) ||
@@ -390,18 +227,18 @@ static void see_edge(channels_t *c, dt_buffer_id_t id, uint32_t dim) {
   c->to_result |= buffer->kind == DT_BUFFER_OUTPUT;
 }
 
-static dt_status_t go_along(channels_t *c, dt_buffer_id_t id, const dt_sym_t *index,
+static dt_status_t go_along(dt_channels_t *c, dt_buffer_id_t id, const dt_sym_t *index,
                             dt_sym_t loop) {
   uint32_t dim = walked_dim(c->program, id, index, loop);
   bool allowed = false;
   see_edge(c, id, dim);
   if (!c->open[id.id - 1] || c->dim[id.id - 1] || dim == dt__program_buffer(c->program, id)->rank)
     return NULL;
-  DT_TRY(allows(c, id.id - 1, dim, &allowed));
-  return allowed ? reach(c, id.id - 1, dim) : NULL;
+  DT_TRY(dt__channels_allow(c, id.id - 1, dim, &allowed));
+  return allowed ? dt__channels_reach(c, id.id - 1, dim) : NULL;
 }
 
-static dt_status_t go_in_stage(channels_t *c, const dt_stage_t *stage, dt_sym_t loop) {
+static dt_status_t go_in_stage(dt_channels_t *c, const dt_stage_t *stage, dt_sym_t loop) {
   for (uint32_t i = 0; i < stage->insts.len; i++)
     if (stage->insts.items[i].kind == DT_INST_LOAD)
       DT_TRY(go_along(c, stage->insts.items[i].buffer, stage->insts.items[i].index, loop));
@@ -411,7 +248,7 @@ static dt_status_t go_in_stage(channels_t *c, const dt_stage_t *stage, dt_sym_t 
 }
 
 // Weights whose channels are that loop follow, in a copy that is made once.
-static dt_status_t want_weights(channels_t *c, uint32_t k, uint32_t s, dt_sym_t loop) {
+static dt_status_t want_weights(dt_channels_t *c, uint32_t k, uint32_t s, dt_sym_t loop) {
   const dt_program_t *program = c->program;
   const dt_stage_t *stage = &program->kernels.items[k].stages.items[s];
   for (uint32_t i = 0; i < stage->insts.len; i++) {
@@ -420,12 +257,12 @@ static dt_status_t want_weights(channels_t *c, uint32_t k, uint32_t s, dt_sym_t 
       continue;
     uint32_t dim = walked_dim(program, load->buffer, load->index, loop);
     if (dim < dt__program_buffer(program, load->buffer)->rank && !is_wanted(c, k, s, i))
-      DT_TRY(want(c, k, s, i, dim));
+      DT_TRY(dt__channels_want(c, k, s, i, dim));
   }
   return NULL;
 }
 
-static dt_status_t go_in_kernel(channels_t *c, uint32_t k, dt_sym_t loop) {
+static dt_status_t go_in_kernel(dt_channels_t *c, uint32_t k, dt_sym_t loop) {
   for (uint32_t s = 0; loop.id && s < c->program->kernels.items[k].stages.len; s++) {
     DT_TRY(go_in_stage(c, &c->program->kernels.items[k].stages.items[s], loop));
     DT_TRY(want_weights(c, k, s, loop));
@@ -433,7 +270,7 @@ static dt_status_t go_in_kernel(channels_t *c, uint32_t k, dt_sym_t loop) {
   return NULL;
 }
 
-static dt_status_t spread(channels_t *c, uint32_t b) {
+static dt_status_t spread(dt_channels_t *c, uint32_t b) {
   dt_program_t *program = c->program;
   uint32_t x = 0, y = 0, dim = c->dim[b] - 1u, n = 0;
   DT_TRY(dt__flow_users(c->flow, b));
@@ -475,11 +312,11 @@ static dt_status_t set_order(dt_program_t *program, dt_buffer_t *buffer, uint32_
   return NULL;
 }
 
-static dt_inst_t *wanting(dt_program_t *program, const want_t *want) {
+static dt_inst_t *wanting(dt_program_t *program, const dt_want_t *want) {
   return &program->kernels.items[want->kernel].stages.items[want->stage].insts.items[want->load];
 }
 
-static bool is_met(dt_program_t *program, const want_t *want) {
+static bool is_met(dt_program_t *program, const dt_want_t *want) {
   const dt_buffer_t *buffer = dt__program_buffer(program, wanting(program, want)->buffer);
   int64_t step = 0;
   return is_innermost(program, buffer, want->dim) ||
@@ -487,7 +324,7 @@ static bool is_met(dt_program_t *program, const want_t *want) {
 }
 
 // A kernel that copies all of the buffer with the dim innermost, for the load to read.
-static dt_status_t add_copy(dt_program_t *program, const want_t *want, dt_kernel_t *out) {
+static dt_status_t add_copy(dt_program_t *program, const dt_want_t *want, dt_kernel_t *out) {
   dt_inst_t *wanter = wanting(program, want);
   dt_buffer_t buffer = *dt__program_buffer(program, wanter->buffer);
   dt_stage_t stage = {0};
@@ -525,7 +362,7 @@ static dt_status_t add_copy(dt_program_t *program, const want_t *want, dt_kernel
 }
 
 // Puts copies in front of each kernel for what it wants and has not.
-static dt_status_t add_copies(channels_t *c) {
+static dt_status_t add_copies(dt_channels_t *c) {
   dt_program_t *program = c->program;
   DT_VEC(dt_kernel_t) kernels = {0};
   for (uint32_t k = 0; k < program->kernels.len; k++) {
@@ -548,7 +385,7 @@ static dt_status_t add_copies(channels_t *c) {
 
 dt_status_t dt__channels_innermost(dt_program_t *program, const dt_target_t *target,
                                    dt_flow_t *flow, bool *out_changed) {
-  channels_t c = {.program = program, .flow = flow, .target = target};
+  dt_channels_t c = {.program = program, .flow = flow, .target = target};
   *out_changed = false;
   if (dt__target_has_teams(target) || target->strict_fp)
     return NULL;
@@ -556,18 +393,18 @@ dt_status_t dt__channels_innermost(dt_program_t *program, const dt_target_t *tar
   DT_TRY(begin(&c));
   DT_TRY(find_refused(&c));
   for (uint32_t k = 0; k < program->kernels.len; k++)
-    DT_TRY(turn(&c, k));
+    DT_TRY(dt__channels_turn(&c, k));
   uint32_t n = c.wants.len;
   for (uint32_t i = 0; i < n; i++) {
-    const want_t *w = &c.wants.items[i];
+    const dt_want_t *w = &c.wants.items[i];
     uint32_t b = wanting(program, w)->buffer.id - 1;
     bool allowed = false;
     see_edge(&c, wanting(program, w)->buffer, w->dim);
     if (c.dim[b])
       continue;
-    DT_TRY(allows(&c, b, w->dim, &allowed));
+    DT_TRY(dt__channels_allow(&c, b, w->dim, &allowed));
     if (allowed)
-      DT_TRY(reach(&c, b, w->dim));
+      DT_TRY(dt__channels_reach(&c, b, w->dim));
   }
   for (uint32_t i = 0; i < c.queue.len; i++)
     DT_TRY(spread(&c, c.queue.items[i]));

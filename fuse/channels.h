@@ -7,8 +7,8 @@
 #include "fuse/target.h"
 
 // Turns convolutions into products whose rows are places, and puts the channels of the temporaries
-// around them innermost. `flow` is of the program as it is; afterwards, where *out_changed, it is of
-// one without the kernels that were added.
+// around them innermost. `flow` is of the program as it is; afterwards, where *out_changed, it is
+// of one without the kernels that were added.
 dt_status_t dt__channels_innermost(dt_program_t *program, const dt_target_t *target,
                                    dt_flow_t *flow, bool *out_changed) DT_MUST_USE;
 

@@ -53,7 +53,7 @@ static void stage_body(dt_body_t *k) {
   dt__stage_stores(k);
 }
 
-static LLVMValueRef tail_mask(dt_body_t *k, LLVMValueRef left) {
+LLVMValueRef dt__tail_mask(dt_body_t *k, LLVMValueRef left) {
   dt_emit_t *m = k->m;
   LLVMValueRef all = dt__emit_i64(m, k->lanes);
   LLVMValueRef fewer = LLVMBuildICmp(m->b, LLVMIntSLT, left, all, "");
@@ -135,7 +135,7 @@ static void vector_loops(dt_body_t *k, uint32_t level, LLVMValueRef from, LLVMVa
     dt__bind_lane(k, level);
     k->copies = 1;
     k->lane_base = dt__loop_open(k, level, dt__own_start(k, middle), to, wide);
-    k->masks[0] = m->device ? NULL : tail_mask(k, LLVMBuildSub(m->b, to, k->lane_base, ""));
+    k->masks[0] = m->device ? NULL : dt__tail_mask(k, LLVMBuildSub(m->b, to, k->lane_base, ""));
     body(k, user);
     dt__loop_close(k, level);
     k->masks[0] = NULL;
@@ -266,7 +266,7 @@ static void outer_vector_body(dt_body_t *k, void *user) {
 }
 
 // The lane axis is the last outer loop, inside of k->item_level.
-static bool enter_outer(dt_body_t *k, uint32_t first, uint32_t last) {
+bool dt__outer_enter(dt_body_t *k, uint32_t first, uint32_t last) {
   dt_emit_t *m = k->m;
   k->outer_lanes = k->axis = true;
   if (!m->device)
@@ -291,7 +291,7 @@ static bool enter_outer(dt_body_t *k, uint32_t first, uint32_t last) {
 
 void dt__outer_vectors(dt_body_t *k, LLVMValueRef from, LLVMValueRef to, bool whole, uint32_t first,
                        uint32_t last, void (*prepare)(dt_body_t *k, void *user), void *user) {
-  if (!enter_outer(k, first, last))
+  if (!dt__outer_enter(k, first, last))
     return;
   uint32_t unroll =
       whole ? k->schedule->unroll : useful_unroll(k, LLVMBuildSub(k->m->b, to, from, ""));
@@ -301,7 +301,7 @@ void dt__outer_vectors(dt_body_t *k, LLVMValueRef from, LLVMValueRef to, bool wh
 
 void dt__outer_vector(dt_body_t *k, LLVMValueRef at, uint32_t copies, uint32_t first, uint32_t last,
                       void (*prepare)(dt_body_t *k, void *user), void *user) {
-  if (!enter_outer(k, first, last))
+  if (!dt__outer_enter(k, first, last))
     return;
   uint32_t level = k->item_level + 1;
   outer_t outer = {first, last, prepare, user};
@@ -316,62 +316,12 @@ void dt__outer_vector(dt_body_t *k, LLVMValueRef at, uint32_t copies, uint32_t f
 }
 
 // True when every grid item has a whole number of unrolled groups.
-static bool blocks_are_whole(dt_body_t *k) {
+bool dt__blocks_are_whole(dt_body_t *k) {
   if (k->m->device && k->team == 1 && k->schedule->unroll == 1)
     return true; // one vector, or single elements
   int64_t group = (int64_t)k->schedule->lanes * k->schedule->unroll * k->team;
   return is_whole(k, k->kernel->extents[k->kernel->n_loops - 1], group) &&
          k->schedule->outer.block % group == 0;
-}
-
-// Vectors of the last loop, each for as many copies, which are of the loop before it.
-static void beside_vectors(dt_body_t *k, uint32_t copies, LLVMValueRef from, LLVMValueRef to) {
-  dt_emit_t *m = k->m;
-  uint32_t level = k->item_level + 1;
-  bool whole = blocks_are_whole(k);
-  outer_t outer = {0, k->kernel->stages.len, NULL, NULL};
-  if (!enter_outer(k, 0, outer.last))
-    return;
-  LLVMValueRef n =
-      LLVMBuildAnd(m->b, LLVMBuildSub(m->b, to, from, ""), dt__emit_i64(m, -(int64_t)k->lanes), "");
-  LLVMValueRef middle = whole ? to : LLVMBuildAdd(m->b, from, n, "");
-  k->copies = copies;
-  k->lane_base = dt__loop_open(k, level, from, middle, k->lanes);
-  outer_vector_body(k, &outer);
-  dt__loop_close(k, level);
-  if (!whole) {
-    dt__bind_lane(k, level);
-    k->lane_base = dt__loop_open(k, level, middle, to, k->lanes);
-    k->masks[0] = tail_mask(k, LLVMBuildSub(m->b, to, k->lane_base, ""));
-    for (uint32_t c = 1; c < copies; c++)
-      k->masks[c] = k->masks[0];
-    outer_vector_body(k, &outer);
-    dt__loop_close(k, level);
-  }
-  for (uint32_t c = 0; c < copies; c++)
-    k->masks[c] = NULL;
-  k->copies = 1;
-}
-
-// All iterations of the loop before the last: side by side, then those that are left, one by one.
-static void beside_item(dt_body_t *k, LLVMValueRef from, LLVMValueRef to) {
-  dt_emit_t *m = k->m;
-  uint32_t loop = k->kernel->n_loops - 2, beside = k->schedule->outer.beside;
-  LLVMValueRef end = dt__index_scalar(k, k->kernel->extents[loop]);
-  dt__body_at(k, 1);
-  LLVMValueRef left = LLVMBuildURem(m->b, end, dt__emit_i64(m, beside), "");
-  LLVMValueRef ends[3] = {dt__emit_i64(m, 0), LLVMBuildSub(m->b, end, left, ""), end};
-  for (uint32_t pass = 0; pass < 2; pass++) {
-    uint32_t copies = pass ? 1 : beside;
-    LLVMValueRef at = dt__loop_open(k, 2, ends[pass], ends[pass + 1], copies);
-    dt__bind_symbol(k, k->kernel->vars[loop], 2, at);
-    k->beside = k->kernel->vars[loop];
-    k->item_level = 2;
-    beside_vectors(k, copies, from, to);
-    k->item_level = 1;
-    k->beside = DT_SYM_NONE_ID;
-    dt__loop_close(k, 2);
-  }
 }
 
 static void outer_lanes_item(dt_body_t *k, LLVMValueRef block_index) {
@@ -384,9 +334,9 @@ static void outer_lanes_item(dt_body_t *k, LLVMValueRef block_index) {
   LLVMValueRef over = LLVMBuildICmp(m->b, LLVMIntSLT, extent, to, "");
   to = LLVMBuildSelect(m->b, over, extent, to, "");
   if (k->schedule->outer.beside)
-    beside_item(k, from, to);
+    dt__beside_item(k, from, to);
   else
-    dt__outer_vectors(k, from, to, blocks_are_whole(k), 0, k->kernel->stages.len, NULL, NULL);
+    dt__outer_vectors(k, from, to, dt__blocks_are_whole(k), 0, k->kernel->stages.len, NULL, NULL);
 }
 
 // ---- Kernels -------------------------------------------------------------------------------------------

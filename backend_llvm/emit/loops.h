@@ -14,6 +14,14 @@ void dt__outer_vectors(dt_body_t *k, LLVMValueRef from, LLVMValueRef to, bool wh
 // The same for the one vector at `at`, or for so many copies of it, a team's vectors apart.
 void dt__outer_vector(dt_body_t *k, LLVMValueRef at, uint32_t copies, uint32_t first, uint32_t last,
                       void (*prepare)(dt_body_t *k, void *user), void *user);
+// Makes the last outer loop, inside of k->item_level, the lane axis of stages first … last - 1;
+// false: it failed. What of a vector's lanes is left when `left` iterations are; whether every grid
+// item has a whole number of unrolled groups.
+bool dt__outer_enter(dt_body_t *k, uint32_t first, uint32_t last);
+LLVMValueRef dt__tail_mask(dt_body_t *k, LLVMValueRef left);
+bool dt__blocks_are_whole(dt_body_t *k);
+// A grid item of a schedule with iterations side by side: lanes in [from, to) (beside.c).
+void dt__beside_item(dt_body_t *k, LLVMValueRef from, LLVMValueRef to);
 // All stages of INNER_LANES and SERIAL kernels, once, at k->item_level; `resident`: rows stay in
 // registers (loops.c).
 void dt__stages_emit(dt_body_t *k, bool resident);

@@ -6,8 +6,8 @@
 //   k        | dy 0, dx and c    | dy 1              | dy 2              |
 //   depths   |         0              |         1              |    2    |
 //
-// Each piece of a run is copied for all rows before the next one. What its last vector writes beyond
-// it belongs to the next piece, or lies behind the depth, where rows of the copy have room.
+// Each piece of a run is copied for all rows before the next one. What its last vector writes
+// beyond it belongs to the next piece, or lies behind the depth, where rows of the copy have room.
 #include "backend_llvm/emit/body.h"
 #include "backend_llvm/emit/index.h"
 #include "backend_llvm/emit/matmul.h"

@@ -193,8 +193,8 @@ static dt_status_t program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
 
 // ---- Calls ----------------------------------------------------------------------------------------
 
-// Rows of elements with gaps between them, where `gap` is not 0; of values that are no numbers some,
-// where `odd`.
+// Rows of elements with gaps between them, where `gap` is not 0; with some values that are no
+// numbers, where `odd`.
 static dt_tensor_t *image(fixture_t *fixture, const int64_t sizes[4], int64_t gap, bool odd,
                           dt_tensor_t **base) {
   const int64_t wide[4] = {sizes[0], sizes[1], sizes[2], sizes[3] + gap};

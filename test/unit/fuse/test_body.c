@@ -63,4 +63,49 @@ static void test_copies(void **state) {
   hand_fini(&h);
 }
 
-RUN_TESTS(TEST(test_copies))
+// Two halves of a buffer, one of an argument and one of a constant, then readers of each buffer.
+static const char *const halves = "program {\n"
+                                  "symbol s0: [0, 99]\n"
+                                  "buffer b1 = input 0 f32[s0] strides [1]\n"
+                                  "buffer b2 = constant 0 f32[s0]\n"
+                                  "buffer b3 = temp f32[s0 + s0]\n"
+                                  "buffer b4 = temp f32[s0 + s0]\n"
+                                  "buffer b5 = temp f32[s0]\n"
+                                  "buffer b6 = output 0 f32[s0]\n"
+                                  "kernel \"own\" outer i1 < s0 {\n"
+                                  "  stage {\n    v0 = load f32 b1[i1]\n"
+                                  "    store b3[i1] = v0\n  }\n}\n"
+                                  "kernel \"fixed\" outer i2 < s0 {\n"
+                                  "  stage {\n    v0 = load f32 b2[i2]\n"
+                                  "    store b3[s0 + i2] = v0\n  }\n}\n"
+                                  "kernel \"both\" outer i3 < s0 + s0 {\n"
+                                  "  stage {\n    v0 = load f32 b3[i3]\n"
+                                  "    store b4[i3] = v0\n  }\n}\n"
+                                  "kernel \"more\" outer i4 < s0 {\n"
+                                  "  stage {\n    v0 = load f32 b2[i4]\n"
+                                  "    store b5[i4] = v0\n  }\n}\n"
+                                  "kernel \"last\" outer i5 < s0 {\n"
+                                  "  stage {\n    v0 = load f32 b5[i5]\n"
+                                  "    store b6[i5] = v0\n  }\n}\n"
+                                  "outputs b6\n"
+                                  "}\n";
+
+// What the last writer of a buffer reads does not make it one of constants.
+static void test_constants(void **state) {
+  static const bool expected[] = {false, true, false, true, true};
+  (void)state;
+  hand_t h;
+  bool *constant = NULL;
+  dt_fixed_t fixed;
+  hand_parse(&h, halves);
+  expect_ok(dt__find_constant(h.program, &constant));
+  for (uint32_t k = 0; k < 5; k++)
+    assert_int_equal(constant[k], expected[k]);
+  expect_ok(dt__find_fixed(h.program, &fixed));
+  for (uint32_t b = 1; b <= 6; b++)
+    assert_int_equal(dt__is_fixed(h.program, &fixed, (dt_buffer_id_t){b}),
+                     b == 2 || b == 5 || b == 6);
+  hand_fini(&h);
+}
+
+RUN_TESTS(TEST(test_copies), TEST(test_constants))
