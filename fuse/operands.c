@@ -479,11 +479,13 @@ static bool columns_move_together(dt_program_t *program, const dt_contraction_t 
 
 // Weights, or what is made of weights alone, times what a call computes, as in convolutions:
 // packing B for all tiles at once would write and read more than it saves.
-static bool tiles_pack(dt_program_t *program, const dt_fixed_t *fixed, const dt_contraction_t *c) {
+static bool tiles_pack(dt_program_t *program, const dt_fixed_t *fixed, const dt_contraction_t *c,
+                       bool words) {
   const dt_inst_t *a = &c->stage->insts.items[c->a], *b = &c->stage->insts.items[c->b];
   return dt__is_fixed(program, fixed, a->buffer) &&
          dt__program_buffer(program, b->buffer)->kind != DT_BUFFER_CONSTANT &&
-         b->mask == DT_NO_INST && c->b == c->b_factor && columns_move_together(program, c);
+         b->mask == DT_NO_INST && (words || c->b == c->b_factor) &&
+         columns_move_together(program, c);
 }
 
 // The register tile, and how many of them a task has in each direction.
@@ -572,7 +574,8 @@ static dt_status_t take(dt_program_t *program, const void *with, dt_kernel_t *ke
   dt_dtype_t sum = c.stage->reductions.items[0].dtype;
   uint32_t lanes = target->vector_bytes / (uint32_t)dt_dtype_size(sum);
   dt_matmul_t matmul = {0};
-  set_tile(target, row->tile, c.stage->n_loops == 1 && tiles_pack(program, fixed, &c), &matmul);
+  set_tile(target, row->tile, c.stage->n_loops == 1 && tiles_pack(program, fixed, &c, words),
+           &matmul);
   bool plain = rows_are_plain(program, &c) && (words || !is_small(&c, c.a, c.a_factor));
   const dt_inst_t *a = &c.stage->insts.items[c.a];
   if (runs && (!plain || dt__program_buffer(program, a->buffer)->layout))

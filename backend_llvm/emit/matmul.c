@@ -85,7 +85,7 @@ static bool operands_fit(const dt_kernel_t *kernel, const dt_matmul_t *t, dt_dty
     return false;
   dt_dtype_t a = stage0_inst(kernel, t->a)->dtype, b = stage0_inst(kernel, t->b)->dtype;
   return is_of_words(kernel, t)
-             ? a != b && (a == DT_U8 || a == DT_I8) && dtype == DT_I32 && !t->own_panels
+             ? a != b && (a == DT_U8 || a == DT_I8) && dtype == DT_I32
              : b == dtype && (a == dtype || (dtype == DT_F32 && dt__dtype_is_half(a)));
 }
 
