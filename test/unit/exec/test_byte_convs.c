@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions of integers of 8 bits with constant weights, by compiled code and by the evaluator:
-// every pair of signs, zero points at both ends and between, padding, strides, groups, channels that
-// fill no word, in one depth of k and in two; sizes of 0, 1 and around a vector.
+// every pair of signs, zero points at both ends and between, padding, strides, groups, channels
+// that fill no word, in one depth of k and in two; sizes of 0, 1 and around a vector.
 #include "ductile/pattern.h"
 #include "test/support/fixture.h"
 
