@@ -65,6 +65,16 @@ static const char *read_conv(const dt_match_t *m, uint32_t id, conv_t *out) {
                                                   : "wanted weights less 0, or less 128 of u8";
 }
 
+// Elements that are padded are of 32 bits, behind the cast.
+static bool is_padded(const dt_match_t *m, const dt_node_t *conv) {
+  dt_symenv_t *env = m->r->work.env;
+  for (uint32_t k = 0; k < conv->attrs->n_axes; k++)
+    for (uint32_t side = 2; side < 4; side++)
+      if (!dt__sym_known_eq(env, conv->attrs->syms[4 * k + side], dt__sym_const(env, 0)))
+        return true;
+  return false;
+}
+
 static bool find_conv(dt_match_t *m, uint32_t root) {
   conv_t c;
   if (m->r->site->device != DT_CPU || dt__match_node(m, root)->dtype != DT_I32)
@@ -74,7 +84,7 @@ static bool find_conv(dt_match_t *m, uint32_t root) {
     dt__match_miss(m, 1, root, "%s", why);
     return false;
   }
-  if (!c.x.zero && !c.moves_x && !c.moves_w)
+  if (!c.x.zero && !c.moves_x && !c.moves_w && !is_padded(m, dt__match_node(m, root)))
     return false;
   m->wild[0] = dt__match_node(m, root)->inputs[0].id;
   m->wild[1] = dt__match_node(m, root)->inputs[1].id;
@@ -120,7 +130,7 @@ static dt_status_t build_conv(dt_match_t *m, dt_trace_t *t, const dt_value_t *in
   memcpy(&attrs, node.attrs, sizeof(attrs));
   int64_t zero = c.x.zero + (!c.moves_x ? 0 : c.x.dtype == DT_I8 ? MOVE : -MOVE);
   dt_value_t x = bytes_of(t, &c.x, c.moves_x), w = bytes_of(t, &c.w, c.moves_w);
-  dt_value_t operands[2] = {zero ? padded(m, t, x, zero, &attrs) : x, dt_cast(t, w, DT_I32)};
+  dt_value_t operands[2] = {padded(m, t, x, zero, &attrs), dt_cast(t, w, DT_I32)};
   operands[0] = dt_cast(t, operands[0], DT_I32);
   out[0] = dt__trace_add(t, DT_OP_conv, operands, 2, &attrs);
   if (!zero)

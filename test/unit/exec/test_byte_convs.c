@@ -18,6 +18,7 @@ typedef struct byte_conv_t {
 static byte_conv_t cases[] = {
     {DT_U8, DT_I8, 117, 0, 5, 9, 3, 1, 1, 1, true, NULL},
     {DT_U8, DT_I8, 0, 0, 64, 16, 3, 1, 1, 1, true, NULL},
+    {DT_U8, DT_I8, 0, 0, 33, 40, 1, 1, 0, 1, true, NULL},
     {DT_U8, DT_U8, 255, 128, 7, 20, 3, 2, 1, 1, true, NULL},
     {DT_U8, DT_U8, 128, 0, 6, 8, 1, 1, 0, 1, true, NULL},
     {DT_U8, DT_U8, 3, 7, 6, 8, 3, 1, 1, 1, false, NULL},
@@ -69,9 +70,9 @@ static uint64_t count_of(fixture_t *f) {
   return n;
 }
 
-// One without zero points, of u8 and i8, is what it should be.
+// One of u8 and i8 without zero points and padding is what it should be.
 static bool is_taken(const byte_conv_t *c) {
-  return c->taken && (c->x_zero || c->w_zero || c->w_dtype == c->x_dtype);
+  return c->taken && (c->x_zero || c->w_zero || c->w_dtype == c->x_dtype || c->padding);
 }
 
 static void check(fixture_t *fixture, dt_function_t *const functions[2], const byte_conv_t *c,
