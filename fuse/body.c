@@ -239,12 +239,17 @@ bool dt__kernel_has_reductions(const dt_kernel_t *kernel) {
   return false;
 }
 
-// The load that a factor is, or is the cast of: halves are cast where they are multiplied.
+// The load that a factor is, or is the cast of: halves and integers of 8 bits are cast where they
+// are multiplied.
+static bool is_widened(dt_dtype_t from, dt_dtype_t to) {
+  return to == DT_F32 ? dt__dtype_is_half(from) : to == DT_I32 && (from == DT_U8 || from == DT_I8);
+}
+
 static bool factor_load(const dt_stage_t *stage, uint32_t factor, uint32_t *out, uint32_t *casts) {
   const dt_inst_t *inst = &stage->insts.items[factor];
   *out = factor;
-  if (inst->kind == DT_INST_CAST && inst->dtype == DT_F32 &&
-      dt__dtype_is_half(stage->insts.items[inst->args[0]].dtype)) {
+  if (inst->kind == DT_INST_CAST &&
+      is_widened(stage->insts.items[inst->args[0]].dtype, inst->dtype)) {
     *out = inst->args[0];
     ++*casts;
   }

@@ -61,7 +61,8 @@ static bool terms_are_plain(const dt_channels_t *c, const dt_stage_t *stage, con
   return true;
 }
 
-// Weights times what a call computes, with enough to do for each place.
+// Weights times what a call computes, with enough to do for each place. Integers of 8 bits stay:
+// their words are of neighbours along one loop.
 static bool is_candidate(dt_channels_t *c, dt_kernel_t *kernel, dt_contraction_t *roles) {
   dt_program_t *program = c->program;
   const char *why = NULL;
@@ -72,6 +73,8 @@ static bool is_candidate(dt_channels_t *c, dt_kernel_t *kernel, dt_contraction_t
   const dt_inst_t *insts = roles->stage->insts.items;
   const dt_inst_t *w = &insts[roles->a], *x = &insts[roles->b];
   const dt_stage_t *last = &kernel->stages.items[1];
+  if (dt_dtype_size(w->dtype) == 1 && dt_dtype_size(x->dtype) == 1)
+    return false;
   return dt__is_fixed(program, &c->fixed, w->buffer) &&
          !dt__is_fixed(program, &c->fixed, x->buffer) && x->mask == DT_NO_INST &&
          w->mask == DT_NO_INST && last->stores.len == 1 &&

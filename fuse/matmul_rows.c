@@ -11,6 +11,8 @@ static bool needs_none(const dt_target_t *target) {
   return true;
 }
 
+static bool needs_dot_products(const dt_target_t *target) { return target->dot_products != 0; }
+
 static const struct {
   dt_matmul_row_t row;
   bool (*has)(const dt_target_t *target);

@@ -7,6 +7,7 @@
 
 typedef enum dt_matmul_body_t {
   DT_MATMUL_BODY_multiply_add, // each element of A times a row of the panel, added to a row of sums
+  DT_MATMUL_BODY_dot,          // k_step elements of A times those of each column, added to its sum
   DT_MATMUL_BODY_COUNT
 } dt_matmul_body_t;
 

@@ -309,23 +309,50 @@ static dt_status_t replace_factor(dt_program_t *program, const dt_contraction_t 
   return NULL;
 }
 
-static dt_status_t copy_rows(dt_program_t *program, const dt_contraction_t *c, dt_kernel_t *out) {
-  dt_inst_t load = c->stage->insts.items[c->a];
+// A copy of `factor`, what `load` reads or its cast, over the batch loops and two more.
+static dt_status_t copy_factor(dt_program_t *program, const dt_contraction_t *c, uint32_t factor,
+                               uint32_t from, const dt_sym_t vars[2], const dt_sym_t extents[2],
+                               const char *name, dt_kernel_t *out) {
+  dt_inst_t load = c->stage->insts.items[from];
   operand_kernel_t shape = {0};
-  dt_buffer_t buffer = {.kind = DT_BUFFER_TEMP, .dtype = c->stage->reductions.items[0].dtype};
+  dt_buffer_t buffer = {.kind = DT_BUFFER_TEMP, .dtype = c->stage->insts.items[factor].dtype};
   dt_sym_t index[DT_MAX_RANK], var;
   DT_TRY(shape_add_batch(program, c, &load, &shape, &buffer, index));
-  dt_sym_t extent_m = c->kernel->extents[c->n_batch];
-  index[buffer.rank] = c->m;
-  buffer.sizes[buffer.rank++] = extent_m;
-  DT_TRY(shape_add_loop(program, &shape, extent_m, c->m, &var));
-  index[buffer.rank] = c->k;
-  buffer.sizes[buffer.rank++] = c->extent_k;
-  DT_TRY(shape_add_loop(program, &shape, c->extent_k, c->k, &var));
+  for (uint32_t d = 0; d < 2; d++) {
+    index[buffer.rank] = vars[d];
+    buffer.sizes[buffer.rank++] = extents[d];
+    DT_TRY(shape_add_loop(program, &shape, extents[d], vars[d], &var));
+  }
   dt_buffer_id_t id;
   DT_TRY(dt__program_add_buffer(program, &buffer, &id));
-  DT_TRY(add_operand_kernel(program, c, c->a_factor, &shape, id, "rows", out));
-  return replace_factor(program, c, c->a_factor, id, index, buffer.rank);
+  DT_TRY(add_operand_kernel(program, c, factor, &shape, id, name, out));
+  return replace_factor(program, c, factor, id, index, buffer.rank);
+}
+
+// Words are of the elements as they are; else they are cast on the way.
+static dt_status_t copy_rows(dt_program_t *program, const dt_contraction_t *c, bool words,
+                             dt_kernel_t *out) {
+  const dt_sym_t vars[2] = {c->m, c->k};
+  const dt_sym_t extents[2] = {c->kernel->extents[c->n_batch], c->extent_k};
+  return copy_factor(program, c, words ? c->a : c->a_factor, c->a, vars, extents, "rows", out);
+}
+
+// An integer of 8 bits that is cast where it is multiplied.
+static bool is_small(const dt_contraction_t *c, uint32_t load, uint32_t factor) {
+  return load != factor && dt_dtype_size(c->stage->insts.items[load].dtype) == 1;
+}
+
+dt_status_t dt__contraction_widen(dt_program_t *program, const dt_contraction_t *c,
+                                  dt_kernel_t *before, uint32_t *n_before) {
+  dt_sym_t extent_m = c->kernel->extents[c->n_batch];
+  const dt_sym_t a[2] = {c->m, c->k}, of_a[2] = {extent_m, c->extent_k};
+  const dt_sym_t b[2] = {c->k, c->n}, of_b[2] = {c->extent_k, c->extent_n};
+  bool small_a = is_small(c, c->a, c->a_factor), small_b = is_small(c, c->b, c->b_factor);
+  if (small_a)
+    DT_TRY(copy_factor(program, c, c->a_factor, c->a, a, of_a, "rows", &before[(*n_before)++]));
+  if (small_b)
+    DT_TRY(copy_factor(program, c, c->b_factor, c->b, b, of_b, "columns", &before[(*n_before)++]));
+  return small_a || small_b ? dt__prune_stage(program, c->stage) : NULL;
 }
 
 // Where a column's place takes divisions to find, as for windows, it is found once for all of k.
@@ -334,39 +361,73 @@ static bool moves_linearly(dt_program_t *program, const dt_inst_t *load, dt_sym_
   return dt__sym_linear(program->env, offset, var, &coef, &rest);
 }
 
+static bool is_multiple(dt_symenv_t *env, dt_sym_t extent, dt_sym_t of) {
+  return dt__sym_known_eq(env, dt__sym_mod(env, extent, of), dt__sym_const(env, 0));
+}
+
+// Loop `v` of the contraction, `extent` times, in blocks of `by`: a dim and a loop of blocks now;
+// *out is the expression that, with the loop within a block, it becomes.
+typedef struct blocked_t {
+  dt_sym_t v, extent, by, block, within;
+} blocked_t;
+
+static dt_status_t add_blocks(dt_program_t *program, operand_kernel_t *shape, dt_buffer_t *buffer,
+                              dt_sym_t *index, blocked_t *d) {
+  dt_symenv_t *env = program->env;
+  dt_sym_t blocks = dt__sym_ceildiv(env, d->extent, d->by);
+  index[buffer->rank] = dt__sym_floordiv(env, d->v, d->by);
+  buffer->sizes[buffer->rank++] = blocks;
+  return shape_add_loop(program, shape, blocks, DT_SYM_NONE_ID, &d->block);
+}
+
+// The dim and the loop within a block. Where the last block may have a rest, loads are masked.
+static dt_status_t add_within(dt_program_t *program, operand_kernel_t *shape, dt_buffer_t *buffer,
+                              dt_sym_t *index, blocked_t *d) {
+  dt_symenv_t *env = program->env;
+  index[buffer->rank] = dt__sym_mod(env, d->v, d->by);
+  buffer->sizes[buffer->rank++] = d->by;
+  DT_TRY(shape_add_loop(program, shape, d->by, DT_SYM_NONE_ID, &d->within));
+  dt_sym_t whole = dt__sym_add(env, dt__sym_mul(env, d->block, d->by), d->within);
+  shape->from[shape->n_renames] = d->v;
+  shape->to[shape->n_renames++] = whole;
+  dt_sym_t inside = dt__sym_lt(env, whole, d->extent);
+  if (!is_multiple(env, d->extent, d->by))
+    shape->condition = shape->condition.id ? dt__sym_and(env, shape->condition, inside) : inside;
+  return NULL;
+}
+
+// [batch…, n // width, k, n % width], or, of words, [batch…, n // width, k // 4, n % width, k % 4].
 static dt_status_t pack_columns(dt_program_t *program, const dt_contraction_t *c, uint32_t width,
-                                dt_kernel_t *out) {
+                                uint32_t k_step, dt_kernel_t *out) {
   dt_symenv_t *env = program->env;
   dt_inst_t load = c->stage->insts.items[c->b];
+  bool words = k_step > 1;
+  uint32_t factor = words ? c->b : c->b_factor;
   operand_kernel_t shape = {0};
-  dt_buffer_t buffer = {.kind = DT_BUFFER_TEMP, .dtype = c->stage->reductions.items[0].dtype};
-  dt_sym_t index[DT_MAX_RANK], panel, lane, w = dt__sym_const(env, width);
+  dt_buffer_t buffer = {.kind = DT_BUFFER_TEMP, .dtype = c->stage->insts.items[factor].dtype};
+  dt_sym_t index[DT_MAX_RANK], var;
+  blocked_t n = {.v = c->n, .extent = c->extent_n, .by = dt__sym_const(env, width)};
+  blocked_t k = {.v = c->k, .extent = c->extent_k, .by = dt__sym_const(env, k_step)};
   DT_TRY(shape_add_batch(program, c, &load, &shape, &buffer, index));
-  dt_sym_t panels = dt__sym_ceildiv(env, c->extent_n, w);
-  index[buffer.rank] = dt__sym_floordiv(env, c->n, w);
-  buffer.sizes[buffer.rank++] = panels;
-  DT_TRY(shape_add_loop(program, &shape, panels, DT_SYM_NONE_ID, &panel));
-  for (uint32_t v = 0; v < c->stage->n_loops; v++) {
-    dt_sym_t k;
-    index[buffer.rank] = c->stage->vars[v];
-    buffer.sizes[buffer.rank++] = c->stage->extents[v];
-    DT_TRY(shape_add_loop(program, &shape, c->stage->extents[v], c->stage->vars[v], &k));
+  DT_TRY(add_blocks(program, &shape, &buffer, index, &n));
+  if (words) {
+    DT_TRY(add_blocks(program, &shape, &buffer, index, &k));
+  } else {
+    for (uint32_t v = 0; v < c->stage->n_loops; v++) {
+      index[buffer.rank] = c->stage->vars[v];
+      buffer.sizes[buffer.rank++] = c->stage->extents[v];
+      DT_TRY(shape_add_loop(program, &shape, c->stage->extents[v], c->stage->vars[v], &var));
+    }
+    if (!moves_linearly(program, &load, c->n))
+      shape.inner = shape.n_loops;
   }
-  if (!moves_linearly(program, &load, c->n))
-    shape.inner = shape.n_loops;
-  index[buffer.rank] = dt__sym_mod(env, c->n, w);
-  buffer.sizes[buffer.rank++] = w;
-  DT_TRY(shape_add_loop(program, &shape, w, DT_SYM_NONE_ID, &lane));
-  dt_sym_t column = dt__sym_add(env, dt__sym_mul(env, panel, w), lane);
-  shape.from[shape.n_renames] = c->n;
-  shape.to[shape.n_renames++] = column;
-  dt_sym_t inside = dt__sym_lt(env, column, c->extent_n);
-  if (!dt__sym_known_eq(env, dt__sym_mod(env, c->extent_n, w), dt__sym_const(env, 0)))
-    shape.condition = inside;
+  DT_TRY(add_within(program, &shape, &buffer, index, &n));
+  if (words)
+    DT_TRY(add_within(program, &shape, &buffer, index, &k));
   dt_buffer_id_t id;
   DT_TRY(dt__program_add_buffer(program, &buffer, &id));
-  DT_TRY(add_operand_kernel(program, c, c->b_factor, &shape, id, "pack", out));
-  return replace_factor(program, c, c->b_factor, id, index, buffer.rank);
+  DT_TRY(add_operand_kernel(program, c, factor, &shape, id, "pack", out));
+  return replace_factor(program, c, factor, id, index, buffer.rank);
 }
 
 const char *dt__contraction_refusal(dt_program_t *program, const dt_contraction_t *c,
@@ -385,7 +446,7 @@ const char *dt__contraction_refusal(dt_program_t *program, const dt_contraction_
 // A product with few columns, or one row of which B would be packed for this call only, is cheaper
 // as plain loops.
 static const char *refusal(dt_program_t *program, const dt_fixed_t *fixed,
-                           const dt_contraction_t *c) {
+                           const dt_contraction_t *c, bool words) {
   const dt_inst_t *a = &c->stage->insts.items[c->a], *b = &c->stage->insts.items[c->b];
   // Where there is one term at most there is no step from one to the next.
   const char *why = dt__contraction_refusal(program, c, 2);
@@ -394,7 +455,7 @@ static const char *refusal(dt_program_t *program, const dt_fixed_t *fixed,
   if (!dt__is_fixed(program, fixed, b->buffer) &&
       dt__extent_below(program, c->kernel->extents[c->n_batch], 2))
     return "one row times a matrix that is not constant";
-  if (!rank_fits(program, c, a, 2) || !rank_fits(program, c, b, 2 + c->stage->n_loops))
+  if (!rank_fits(program, c, a, 2) || !rank_fits(program, c, b, words ? 4 : 2 + c->stage->n_loops))
     return "too many batch dims to pack";
   return NULL;
 }
@@ -418,11 +479,13 @@ static bool columns_move_together(dt_program_t *program, const dt_contraction_t 
 
 // Weights, or what is made of weights alone, times what a call computes, as in convolutions:
 // packing B for all tiles at once would write and read more than it saves.
-static bool tiles_pack(dt_program_t *program, const dt_fixed_t *fixed, const dt_contraction_t *c) {
+static bool tiles_pack(dt_program_t *program, const dt_fixed_t *fixed, const dt_contraction_t *c,
+                       bool words) {
   const dt_inst_t *a = &c->stage->insts.items[c->a], *b = &c->stage->insts.items[c->b];
   return dt__is_fixed(program, fixed, a->buffer) &&
          dt__program_buffer(program, b->buffer)->kind != DT_BUFFER_CONSTANT &&
-         b->mask == DT_NO_INST && c->b == c->b_factor && columns_move_together(program, c);
+         b->mask == DT_NO_INST && (words || c->b == c->b_factor) &&
+         columns_move_together(program, c);
 }
 
 // The register tile, and how many of them a task has in each direction.
@@ -465,28 +528,43 @@ static dt_status_t add_schedule(dt_program_t *program, const dt_contraction_t *c
 
 // What takes are to be made into, and why not.
 static const char *refusal_of_terms(dt_program_t *program, const dt_fixed_t *fixed,
-                                    const dt_contraction_t *c, bool runs) {
-  const char *why = refusal(program, fixed, c);
+                                    const dt_contraction_t *c, bool words, bool runs) {
+  const char *why = refusal(program, fixed, c, words);
   if (!why && c->stage->n_loops > 1 && !runs)
     why = "it sums over several loops";
   return why;
 }
 
-static dt_status_t take(dt_program_t *program, const dt_fixed_t *fixed, dt_kernel_t *kernel,
+// Integers of 8 bits are taken as they are where there is a row for them, else what they are cast
+// to.
+static const dt_matmul_row_t *find_row(const dt_target_t *target, const dt_contraction_t *c,
+                                       const char **why) {
+  const dt_inst_t *insts = c->stage->insts.items;
+  dt_dtype_t sum = c->stage->reductions.items[0].dtype;
+  const dt_matmul_row_t *row = NULL;
+  if (c->stage->n_loops == 1 && is_small(c, c->a, c->a_factor) && is_small(c, c->b, c->b_factor))
+    row = dt__matmul_row(target, insts[c->a].dtype, insts[c->b].dtype, sum, why);
+  return row ? row
+             : dt__matmul_row(target, insts[c->a_factor].dtype, insts[c->b_factor].dtype, sum, why);
+}
+
+static dt_status_t take(dt_program_t *program, const void *with, dt_kernel_t *kernel,
                         const dt_target_t *target, dt_kernel_t *before, uint32_t *n_before) {
+  const dt_fixed_t *fixed = with;
   dt_contraction_t c;
   const dt_matmul_row_t *row = NULL;
   const char *why = NULL;
-  bool runs = false;
+  bool runs = false, words = false;
   *n_before = 0;
   DT_TRY(dt__contraction_loops(program, kernel, true));
   if (dt__product_roles(program, kernel, &c, &why)) {
-    const dt_inst_t *insts = c.stage->insts.items;
-    row = dt__matmul_row(target, insts[c.a_factor].dtype, insts[c.b_factor].dtype,
-                         c.stage->reductions.items[0].dtype, &why);
-    runs = dt__is_fixed(program, fixed, insts[c.b].buffer) && rows_are_runs(program, &c);
+    row = find_row(target, &c, &why);
+    words = row && row->body == DT_MATMUL_BODY_dot;
+    runs = !is_small(&c, c.a, c.a_factor) &&
+           dt__is_fixed(program, fixed, c.stage->insts.items[c.b].buffer) &&
+           rows_are_runs(program, &c);
     if (row)
-      why = refusal_of_terms(program, fixed, &c, runs);
+      why = refusal_of_terms(program, fixed, &c, words, runs);
   }
   if (why)
     DT_LOG(DT_LOG_FUSION, 1, "%s: no matrix template for sums of %s: %s", kernel->name,
@@ -496,15 +574,16 @@ static dt_status_t take(dt_program_t *program, const dt_fixed_t *fixed, dt_kerne
   dt_dtype_t sum = c.stage->reductions.items[0].dtype;
   uint32_t lanes = target->vector_bytes / (uint32_t)dt_dtype_size(sum);
   dt_matmul_t matmul = {0};
-  set_tile(target, row->tile, c.stage->n_loops == 1 && tiles_pack(program, fixed, &c), &matmul);
-  bool plain = rows_are_plain(program, &c);
+  set_tile(target, row->tile, c.stage->n_loops == 1 && tiles_pack(program, fixed, &c, words),
+           &matmul);
+  bool plain = rows_are_plain(program, &c) && (words || !is_small(&c, c.a, c.a_factor));
   const dt_inst_t *a = &c.stage->insts.items[c.a];
   if (runs && (!plain || dt__program_buffer(program, a->buffer)->layout))
     set_tile_of_places(program, &c, lanes, target, &matmul);
   else if (!plain)
-    DT_TRY(copy_rows(program, &c, &before[(*n_before)++]));
+    DT_TRY(copy_rows(program, &c, words, &before[(*n_before)++]));
   if (!matmul.own_panels)
-    DT_TRY(pack_columns(program, &c, matmul.width, &before[(*n_before)++]));
+    DT_TRY(pack_columns(program, &c, matmul.width, row->k_step, &before[(*n_before)++]));
   DT_TRY(dt__prune_stage(program, c.stage)); // loads whose casts are replaced
   if (!dt__product_roles(program, kernel, &c, NULL))
     return DT_FAIL(DT_E_INTERNAL, "fuse: %s lost its matrix form", kernel->name);
@@ -513,16 +592,13 @@ static dt_status_t take(dt_program_t *program, const dt_fixed_t *fixed, dt_kerne
   return dt__symenv_status(program->env);
 }
 
-dt_status_t dt__fuse_operands(dt_program_t *program, const dt_target_t *target) {
-  if (dt__target_has_teams(target))
-    return dt__operands_device(program, target);
+dt_status_t dt__operands_each(dt_program_t *program, const dt_target_t *target,
+                              dt_operands_fn_t take_one, const void *with) {
   DT_VEC(dt_kernel_t) kernels = {0};
-  dt_fixed_t fixed;
-  DT_TRY(dt__find_fixed(program, &fixed));
   for (uint32_t k = 0; k < program->kernels.len; k++) {
     dt_kernel_t before[2];
     uint32_t n_before = 0;
-    DT_TRY(take(program, &fixed, &program->kernels.items[k], target, before, &n_before));
+    DT_TRY(take_one(program, with, &program->kernels.items[k], target, before, &n_before));
     for (uint32_t b = 0; b < n_before; b++)
       if (!DT_VEC_PUSH(program->arena, &kernels, before[b]))
         return DT_NO_MEMORY();
@@ -532,5 +608,13 @@ dt_status_t dt__fuse_operands(dt_program_t *program, const dt_target_t *target) 
   program->kernels.items = kernels.items;
   program->kernels.len = kernels.len;
   program->kernels.cap = kernels.cap;
-  return NULL;
+  return dt__symenv_status(program->env);
+}
+
+dt_status_t dt__fuse_operands(dt_program_t *program, const dt_target_t *target) {
+  if (dt__target_has_teams(target))
+    return dt__operands_device(program, target);
+  dt_fixed_t fixed;
+  DT_TRY(dt__find_fixed(program, &fixed));
+  return dt__operands_each(program, target, take, &fixed);
 }

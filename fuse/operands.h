@@ -34,10 +34,23 @@ dt_status_t dt__contraction_loops(dt_program_t *program, dt_kernel_t *kernel,
 // always 0, and no place tells any more that it moves with it.
 bool dt__extent_below(dt_program_t *program, dt_sym_t extent, int64_t limit);
 
+// Kernels that store factors of 8 bits as what they are cast to, which the product then reads: at
+// most two.
+dt_status_t dt__contraction_widen(dt_program_t *program, const dt_contraction_t *c,
+                                  dt_kernel_t *before, uint32_t *n_before) DT_MUST_USE;
+
 // Why no template is worth it, whatever the target; or NULL. A template's loop over k finds where
 // its operands lie for sums of `least_terms` and more.
 const char *dt__contraction_refusal(dt_program_t *program, const dt_contraction_t *c,
                                     int64_t least_terms);
+
+// What gives one kernel its schedule as a product, if it is one, and the kernels that it needs in
+// front of it, at most two; `with` is its own.
+typedef dt_status_t (*dt_operands_fn_t)(dt_program_t *program, const void *with,
+                                        dt_kernel_t *kernel, const dt_target_t *target,
+                                        dt_kernel_t *before, uint32_t *n_before);
+dt_status_t dt__operands_each(dt_program_t *program, const dt_target_t *target,
+                              dt_operands_fn_t take_one, const void *with) DT_MUST_USE;
 
 // Gives every product that has a template a schedule, of the largest tile.
 dt_status_t dt__operands_device(dt_program_t *program, const dt_target_t *target) DT_MUST_USE;

@@ -108,26 +108,28 @@ static dt_schedule_t schedule_of(const dt_contraction_t *c, const dt_target_t *t
                                          .ring = tile->ring}};
 }
 
+static dt_status_t take(dt_program_t *program, const void *with, dt_kernel_t *kernel,
+                        const dt_target_t *target, dt_kernel_t *before, uint32_t *n_before) {
+  dt_contraction_t c;
+  const char *why = NULL;
+  (void)with;
+  DT_TRY(dt__contraction_loops(program, kernel, false));
+  bool product = dt__contraction_roles(program, kernel, &c, &why);
+  if (product)
+    why = refusal(program, &c, target);
+  if (why)
+    DT_LOG(DT_LOG_FUSION, 1, "%s: no matrix template: %s", kernel->name, why);
+  if (why || !product)
+    return NULL;
+  DT_TRY(dt__contraction_widen(program, &c, before, n_before));
+  if (!dt__contraction_roles(program, kernel, &c, NULL))
+    return DT_FAIL(DT_E_INTERNAL, "fuse: %s lost its matrix form", kernel->name);
+  dt_schedule_t schedule = schedule_of(&c, target, TILE_LARGE);
+  return DT_VEC_PUSH(program->arena, &kernel->schedules, schedule) ? NULL : DT_NO_MEMORY();
+}
+
 dt_status_t dt__operands_device(dt_program_t *program, const dt_target_t *target) {
-  for (uint32_t k = 0; k < program->kernels.len; k++) {
-    dt_kernel_t *kernel = &program->kernels.items[k];
-    dt_contraction_t c;
-    const char *why = NULL;
-    DT_TRY(dt__contraction_loops(program, kernel, false));
-    bool product = dt__contraction_roles(program, kernel, &c, &why);
-    if (product)
-      why = refusal(program, &c, target);
-    if (!product && !why)
-      continue;
-    if (why) {
-      DT_LOG(DT_LOG_FUSION, 1, "%s: no matrix template: %s", kernel->name, why);
-      continue;
-    }
-    dt_schedule_t schedule = schedule_of(&c, target, TILE_LARGE);
-    if (!DT_VEC_PUSH(program->arena, &kernel->schedules, schedule))
-      return DT_NO_MEMORY();
-  }
-  return dt__symenv_status(program->env);
+  return dt__operands_each(program, target, take, NULL);
 }
 
 // Whether there are so many tiles of a kind, or more.

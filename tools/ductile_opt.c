@@ -148,6 +148,7 @@ static dt_target_t described_target(void) {
                        .vector_bytes = 32,
                        .vector_registers = 16,
                        .fma = true,
+                       .dot_products = 1,
                        .threads = 4,
                        .l1_bytes = 32 << 10,
                        .l2_bytes = 1 << 20,

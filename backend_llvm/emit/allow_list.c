@@ -94,7 +94,11 @@ static bool intrinsic_allowed(const char *name) {
                                         "llvm.fshl",
                                         "llvm.ldexp",
                                         "llvm.maxnum",
-                                        "llvm.minnum"};
+                                        "llvm.minnum",
+                                        "llvm.x86.avx512.vpdpbusd",
+                                        "llvm.x86.avx512.pmaddw.d",
+                                        "llvm.x86.avx2.pmadd.wd",
+                                        "llvm.x86.sse2.pmadd.wd"};
   for (size_t i = 0; i < sizeof(allowed) / sizeof(allowed[0]); i++) {
     size_t len = strlen(allowed[i]);
     if (strncmp(name, allowed[i], len) == 0 && (name[len] == '.' || name[len] == '\0'))

@@ -10,6 +10,9 @@
 //         C tile (scratch) = or += A rows * panel
 //   for each row: the later stages, their row value loaded from the C tile
 //
+// Sums of products of 8-bit integers take four elements of k at a time, as one word: A's copy and
+// the panels are words then, as if of i32, and a step adds four products to each sum.
+//
 // Micro-kernels are internal functions, shared by all kernels of the unit: for a group of rows, for
 // half a group, and for one row. The remaining rows of a tile are padded to one of these by
 // repeating the last row; the copies of A and C have room for whole groups. With one row, several
@@ -23,10 +26,12 @@
 
 #include <stdio.h>
 
-// micro_step is the body of all rows.
+// micro_step is the body of all rows: of elements, or of words.
 #define MATMUL(name, a, b, sum, tile, k_step, needs, body)                                         \
-  _Static_assert(DT_MATMUL_BODY_##body == DT_MATMUL_BODY_multiply_add && (k_step) == 1 &&          \
-                     DT_##a == DT_##sum && DT_##b == DT_##sum,                                     \
+  _Static_assert((DT_MATMUL_BODY_##body == DT_MATMUL_BODY_multiply_add && (k_step) == 1 &&         \
+                  DT_##a == DT_##sum && DT_##b == DT_##sum) ||                                     \
+                     (DT_MATMUL_BODY_##body == DT_MATMUL_BODY_dot && (k_step) == DT_MATMUL_WORD && \
+                      DT_##sum == DT_I32),                                                         \
                  #name " needs a step of its own");
 #include "fuse/matmul_rows.def"
 
@@ -38,7 +43,7 @@ static const dt_inst_t *stage0_inst(const dt_kernel_t *kernel, uint32_t id) {
   return &kernel->stages.items[0].insts.items[id];
 }
 
-// `factor` is load `a`, or its cast to f32.
+// `factor` is load `a`, or its cast.
 static bool stands_for(const dt_kernel_t *kernel, uint32_t factor, uint32_t a) {
   const dt_inst_t *inst = stage0_inst(kernel, factor);
   return factor == a || (inst->kind == DT_INST_CAST && inst->args[0] == a);
@@ -47,8 +52,8 @@ static bool stands_for(const dt_kernel_t *kernel, uint32_t factor, uint32_t a) {
 static bool is_product_of(const dt_kernel_t *kernel, uint32_t value, uint32_t a, uint32_t b) {
   const dt_inst_t *inst = stage0_inst(kernel, value);
   return inst->kind == DT_INST_SCALAR && inst->op == DT_SCALAR_mul &&
-         ((stands_for(kernel, inst->args[0], a) && inst->args[1] == b) ||
-          (inst->args[0] == b && stands_for(kernel, inst->args[1], a)));
+         ((stands_for(kernel, inst->args[0], a) && stands_for(kernel, inst->args[1], b)) ||
+          (stands_for(kernel, inst->args[0], b) && stands_for(kernel, inst->args[1], a)));
 }
 
 static bool loads_plainly(const dt_kernel_t *kernel, uint32_t id) {
@@ -58,13 +63,30 @@ static bool loads_plainly(const dt_kernel_t *kernel, uint32_t id) {
   return inst->kind == DT_INST_LOAD && inst->mask == DT_NO_INST;
 }
 
+// Panels of one byte are of words.
+static bool is_of_words(const dt_kernel_t *kernel, const dt_matmul_t *t) {
+  return dt_dtype_size(stage0_inst(kernel, t->b)->dtype) == 1;
+}
+
+// What the tile's copy of A holds.
+static dt_dtype_t copied(const dt_kernel_t *kernel, const dt_matmul_t *t) {
+  return is_of_words(kernel, t) ? stage0_inst(kernel, t->a)->dtype
+                                : kernel->stages.items[0].reductions.items[0].dtype;
+}
+
+// Elements of k that one step takes.
+static int64_t k_step(const dt_kernel_t *kernel, const dt_matmul_t *t) {
+  return is_of_words(kernel, t) ? DT_MATMUL_WORD : 1;
+}
+
 // A is copied, and may be converted on the way: halves for a product of f32.
 static bool operands_fit(const dt_kernel_t *kernel, const dt_matmul_t *t, dt_dtype_t dtype) {
   if (!loads_plainly(kernel, t->a) || !loads_plainly(kernel, t->b))
     return false;
-  dt_dtype_t a = stage0_inst(kernel, t->a)->dtype;
-  return stage0_inst(kernel, t->b)->dtype == dtype &&
-         (a == dtype || (dtype == DT_F32 && dt__dtype_is_half(a)));
+  dt_dtype_t a = stage0_inst(kernel, t->a)->dtype, b = stage0_inst(kernel, t->b)->dtype;
+  return is_of_words(kernel, t)
+             ? a != b && (a == DT_U8 || a == DT_I8) && dtype == DT_I32
+             : b == dtype && (a == dtype || (dtype == DT_F32 && dt__dtype_is_half(a)));
 }
 
 static dt_status_t refuse(const dt_kernel_t *kernel, const char *why) {
@@ -91,7 +113,8 @@ dt_status_t dt__matmul_verify(dt_emit_t *m, const dt_kernel_t *kernel,
       !is_product_of(kernel, reduction->value, t->a, t->b))
     return refuse(kernel, "its first stage is not the sum of a product of two loads");
   const char *why = NULL;
-  if (!dt__matmul_row(m->target, dtype, dtype, dtype, &why))
+  dt_dtype_t b = is_of_words(kernel, t) ? stage0_inst(kernel, t->b)->dtype : dtype;
+  if (!dt__matmul_row(m->target, copied(kernel, t), b, dtype, &why))
     return refuse(kernel, why);
   uint32_t lanes = m->target->vector_bytes / (uint32_t)dt_dtype_size(dtype);
   if (t->rows < 1 || t->rows > 32 || t->width == 0 || t->width % lanes != 0 ||
@@ -106,7 +129,8 @@ dt_status_t dt__matmul_verify(dt_emit_t *m, const dt_kernel_t *kernel,
 // ---- Micro-kernels -------------------------------------------------------------------------------------
 typedef struct micro_t {
   dt_emit_t *m;
-  dt_dtype_t dtype;
+  dt_dtype_t dtype; // of sums; also of what is multiplied, where that is no words
+  bool words, a_signed;
   uint32_t rows, vectors, lanes, sets;
   LLVMValueRef fn, a, b, c, depth, again, c_stride;
   LLVMValueRef acc[MAX_SETS * 32 * 4]; // [set][row][vector]
@@ -132,6 +156,50 @@ static void prefetch_panel(micro_t *t, LLVMValueRef b, uint32_t step) {
   }
 }
 
+// The even and the odd ones of the four numbers in each word, as pairs of 16 bits.
+static void split_pairs(dt_emit_t *m, LLVMValueRef words, bool is_signed, LLVMValueRef out[2]) {
+  LLVMTypeRef halves = LLVMVectorType(m->t_i16, 2 * dt__emit_lanes(LLVMTypeOf(words)));
+  LLVMValueRef pairs = LLVMBuildBitCast(m->b, words, halves, ""), eight = dt__emit_int(halves, 8);
+  LLVMValueRef up = LLVMBuildShl(m->b, pairs, eight, "");
+  for (uint32_t odd = 0; odd < 2; odd++)
+    out[odd] = is_signed ? LLVMBuildAShr(m->b, odd ? pairs : up, eight, "")
+                         : LLVMBuildLShr(m->b, odd ? pairs : up, eight, "");
+}
+
+static const char *by_bytes(uint32_t bytes, const char *at16, const char *at32, const char *at64) {
+  return bytes == 64 ? at64 : bytes == 32 ? at32 : at16;
+}
+
+// To each sum the products of four u8 with four i8. Pairs of products fit their 32 bits, so that
+// nothing saturates and both ways wrap as additions do.
+static LLVMValueRef add_dots(dt_emit_t *m, LLVMValueRef u, LLVMValueRef i, LLVMValueRef sums) {
+  uint32_t bytes = m->target->vector_bytes;
+  LLVMTypeRef numbers = LLVMVectorType(m->t_i8, bytes);
+  if (m->target->dot_products == 2) {
+    LLVMValueRef args[3] = {sums, LLVMBuildBitCast(m->b, u, numbers, ""),
+                            LLVMBuildBitCast(m->b, i, numbers, "")};
+    const char *name = by_bytes(bytes, "llvm.x86.avx512.vpdpbusd.128",
+                                "llvm.x86.avx512.vpdpbusd.256", "llvm.x86.avx512.vpdpbusd.512");
+    return dt__emit_intrinsic(m, name, NULL, 0, args, 3);
+  }
+  const char *name = by_bytes(bytes, "llvm.x86.sse2.pmadd.wd", "llvm.x86.avx2.pmadd.wd",
+                              "llvm.x86.avx512.pmaddw.d.512");
+  LLVMValueRef x[2], y[2];
+  split_pairs(m, u, false, x);
+  split_pairs(m, i, true, y);
+  for (uint32_t odd = 0; odd < 2; odd++) {
+    LLVMValueRef args[2] = {x[odd], y[odd]};
+    sums = LLVMBuildAdd(m->b, sums, dt__emit_intrinsic(m, name, NULL, 0, args, 2), "");
+  }
+  return sums;
+}
+
+static LLVMValueRef multiply(const micro_t *t, LLVMValueRef a, LLVMValueRef b, LLVMValueRef sums) {
+  if (!t->words)
+    return dt__emit_mul_add(t->m, a, b, sums);
+  return t->a_signed ? add_dots(t->m, b, a, sums) : add_dots(t->m, a, b, sums);
+}
+
 // One step over k at element `at` (i64) plus `step`: every row's element of A times the panel's
 // row.
 static void micro_step(micro_t *t, LLVMValueRef at, uint32_t step) {
@@ -154,7 +222,7 @@ static void micro_step(micro_t *t, LLVMValueRef at, uint32_t step) {
     LLVMValueRef all = dt__emit_splat(m, one, t->lanes);
     for (uint32_t v = 0; v < t->vectors; v++) {
       LLVMValueRef *acc = &t->acc[(set * t->rows + r) * t->vectors + v];
-      *acc = dt__emit_mul_add(m, all, panel[v], *acc);
+      *acc = multiply(t, all, panel[v], *acc);
     }
   }
 }
@@ -246,9 +314,10 @@ static uint32_t sets_for(const dt_emit_t *m, dt_dtype_t dtype, uint32_t rows) {
 }
 
 // void (A, B panel, C, depth, C stride, again): `rows` rows times one panel.
-static LLVMValueRef micro_function(dt_emit_t *m, dt_dtype_t dtype, uint32_t rows, uint32_t width) {
+static LLVMValueRef micro_function(dt_emit_t *m, dt_dtype_t dtype, dt_dtype_t a, uint32_t rows,
+                                   uint32_t width) {
   char name[64];
-  snprintf(name, sizeof(name), "dt_micro_%s_%ux%u", dt_dtype_name(dtype), rows, width);
+  snprintf(name, sizeof(name), "dt_micro_%s_%ux%u", dt_dtype_name(a), rows, width);
   LLVMValueRef made = LLVMGetNamedFunction(m->module, name);
   if (made)
     return made;
@@ -259,6 +328,8 @@ static LLVMValueRef micro_function(dt_emit_t *m, dt_dtype_t dtype, uint32_t rows
   uint32_t lanes = m->target->vector_bytes / (uint32_t)dt_dtype_size(dtype);
   micro_t t = {.m = m,
                .dtype = dtype,
+               .words = a != dtype,
+               .a_signed = a == DT_I8,
                .rows = rows,
                .vectors = width / lanes,
                .lanes = lanes,
@@ -286,7 +357,8 @@ static LLVMValueRef micro_function(dt_emit_t *m, dt_dtype_t dtype, uint32_t rows
 typedef struct tile_t {
   dt_body_t *k;
   const dt_matmul_t *schedule;
-  dt_dtype_t dtype;
+  dt_dtype_t dtype, a_dtype; // of sums, and of the copy of A
+  int64_t k_step;
   LLVMTypeRef type;
   LLVMValueRef a_copy, c_tile, panel;            // scratch; the panel: where tiles pack theirs
   LLVMValueRef first_row, rows, first_col, cols; // of this tile
@@ -314,7 +386,7 @@ static LLVMValueRef operand_address(dt_body_t *k, uint32_t id, uint32_t level) {
 static void copy_row(tile_t *t, LLVMValueRef from, LLVMValueRef to, LLVMValueRef depth) {
   dt_body_t *k = t->k;
   dt_emit_t *m = k->m;
-  uint32_t lanes = m->target->vector_bytes / (uint32_t)dt_dtype_size(t->dtype);
+  uint32_t lanes = m->target->vector_bytes / (uint32_t)dt_dtype_size(t->a_dtype);
   dt_dtype_t source = stage0_inst(k->kernel, t->schedule->a)->dtype;
   dt__body_at(k, 3);
   LLVMValueRef whole = LLVMBuildAnd(m->b, depth, dt__emit_i64(m, -(int64_t)lanes), "");
@@ -326,8 +398,9 @@ static void copy_row(tile_t *t, LLVMValueRef from, LLVMValueRef to, LLVMValueRef
     LLVMValueRef value =
         dt__emit_load(m, source, step,
                       dt__emit_element(m, dt__emit_memory_type(m, source), from, at), NULL, NULL);
-    value = dt__emit_cast(m, source, t->dtype, value);
-    dt__emit_store(m, t->dtype, value, dt__emit_element(m, t->type, to, at), NULL);
+    value = dt__emit_cast(m, source, t->a_dtype, value);
+    dt__emit_store(m, t->a_dtype, value, dt__emit_element(m, dt__emit_type(m, t->a_dtype), to, at),
+                   NULL);
     dt__loop_close(k, 4);
   }
 }
@@ -358,7 +431,7 @@ static void call_micro(tile_t *t, uint32_t rows, LLVMValueRef row, LLVMValueRef 
                        LLVMValueRef col, LLVMValueRef depth, LLVMValueRef again) {
   dt_body_t *k = t->k;
   dt_emit_t *m = k->m;
-  LLVMValueRef fn = micro_function(m, t->dtype, rows, t->schedule->width);
+  LLVMValueRef fn = micro_function(m, t->dtype, t->a_dtype, rows, t->schedule->width);
   LLVMValueRef stride = dt__emit_i64(m, dt__matmul_a_stride(dt_dtype_size(t->dtype)));
   LLVMValueRef c_stride = dt__emit_i64(m, dt__matmul_c_stride(t->schedule));
   LLVMValueRef a = dt__emit_element(m, t->type, t->a_copy, LLVMBuildMul(m->b, row, stride, ""));
@@ -416,9 +489,12 @@ static void multiply_depth(tile_t *t, LLVMValueRef first_k, LLVMValueRef extent_
   dt_emit_t *m = k->m;
   const dt_kernel_t *kernel = k->kernel;
   LLVMValueRef left = LLVMBuildSub(m->b, extent_k, first_k, "");
-  LLVMValueRef depth = smaller(k, left, dt__emit_i64(m, DT_MATMUL_DEPTH));
+  LLVMValueRef depth = smaller(k, left, dt__emit_i64(m, DT_MATMUL_DEPTH * t->k_step));
   LLVMValueRef again = LLVMBuildICmp(m->b, LLVMIntNE, first_k, dt__emit_i64(m, 0), "");
   copy_a(t, first_k, depth);
+  // Words of the panel are whole, with zeros; what A's copy has there is multiplied by them.
+  LLVMValueRef more = LLVMBuildAdd(m->b, depth, dt__emit_i64(m, t->k_step - 1), "");
+  LLVMValueRef steps = LLVMBuildUDiv(m->b, more, dt__emit_i64(m, t->k_step), "");
   LLVMValueRef col = dt__loop_open(k, 3, dt__emit_i64(m, 0), t->cols, (int64_t)t->schedule->width);
   dt__bind_symbol(k, kernel->vars[kernel->n_loops - 1], 3,
                   LLVMBuildAdd(m->b, t->first_col, col, ""));
@@ -429,7 +505,7 @@ static void multiply_depth(tile_t *t, LLVMValueRef first_k, LLVMValueRef extent_
                     LLVMBuildAdd(m->b, t->first_col, t->cols, ""), first_k, depth, panel);
   else
     panel = operand_address(k, t->schedule->b, 3);
-  multiply_panel(t, panel, col, depth, again);
+  multiply_panel(t, panel, col, steps, again);
   dt__loop_close(k, 3);
 }
 
@@ -508,6 +584,8 @@ void dt__matmul_item(dt_body_t *k, LLVMValueRef tile_col, LLVMValueRef tile_row)
   tile_t t = {.k = k,
               .schedule = schedule,
               .dtype = reduction->dtype,
+              .a_dtype = copied(kernel, schedule),
+              .k_step = k_step(kernel, schedule),
               .type = dt__emit_type(m, reduction->dtype),
               .a_copy = k->scratch,
               .row_value = reduction->row};
@@ -537,7 +615,7 @@ void dt__matmul_item(dt_body_t *k, LLVMValueRef tile_col, LLVMValueRef tile_row)
   LLVMValueRef one = dt__emit_i64(m, 1);
   LLVMValueRef some = LLVMBuildICmp(m->b, LLVMIntSGT, extent_k, one, "");
   LLVMValueRef end = LLVMBuildSelect(m->b, some, extent_k, one, "");
-  LLVMValueRef first_k = dt__loop_open(k, 2, dt__emit_i64(m, 0), end, DT_MATMUL_DEPTH);
+  LLVMValueRef first_k = dt__loop_open(k, 2, dt__emit_i64(m, 0), end, DT_MATMUL_DEPTH * t.k_step);
   multiply_depth(&t, first_k, extent_k);
   dt__loop_close(k, 2);
   finish_rows(&t);

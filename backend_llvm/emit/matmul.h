@@ -16,7 +16,9 @@ dt_status_t dt__matmul_verify(dt_emit_t *m, const dt_kernel_t *kernel,
 #define DT_MATMUL_BIG_COLS 3
 void dt__matmul_tile(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedule_t *schedule,
                      dt_sym_t *out_rows, dt_sym_t *out_cols);
-// Elements of k that are worked on at a time, and the stride of A's copied rows.
+// Elements of k, or words of 8-bit integers, that are worked on at a time, and the stride of A's
+// copied rows.
+#define DT_MATMUL_WORD 4
 #define DT_MATMUL_DEPTH 256
 static inline int64_t dt__matmul_a_stride(size_t element) {
   return DT_MATMUL_DEPTH + (int64_t)(64 / element);

@@ -47,12 +47,44 @@ static bool enter_columns(dt_body_t *k, uint32_t level, LLVMValueRef col, LLVMVa
   return true;
 }
 
+// Elements of k as they are, a row of the panel each.
+static void store_elements(dt_body_t *k, dt_lanes_t value, LLVMValueRef at, LLVMValueRef panel) {
+  dt_emit_t *m = k->m;
+  dt_dtype_t dtype = k->kernel->stages.items[0].reductions.items[0].dtype;
+  LLVMValueRef row = LLVMBuildMul(m->b, at, dt__emit_i64(m, k->schedule->matmul.width), "");
+  for (uint32_t c = 0; c < k->copies; c++) {
+    LLVMValueRef to = LLVMBuildAdd(m->b, row, dt__emit_i64(m, (int64_t)(c * k->lanes)), "");
+    dt__emit_store(m, dtype, value.v[c], dt__emit_element(m, dt__emit_type(m, dtype), panel, to),
+                   NULL);
+  }
+}
+
+// Elements of 8 bits, of which each goes into its byte of a word: the first one of a word leaves
+// zeros in the others, which are there where k ends within a word.
+static void store_bytes(dt_body_t *k, dt_lanes_t value, LLVMValueRef at, LLVMValueRef panel) {
+  dt_emit_t *m = k->m;
+  LLVMTypeRef words = LLVMVectorType(m->t_i32, k->lanes);
+  LLVMValueRef byte = LLVMBuildURem(m->b, at, dt__emit_i64(m, DT_MATMUL_WORD), "");
+  LLVMValueRef word = LLVMBuildUDiv(m->b, at, dt__emit_i64(m, DT_MATMUL_WORD), "");
+  LLVMValueRef row = LLVMBuildMul(m->b, word, dt__emit_i64(m, k->schedule->matmul.width), "");
+  LLVMValueRef first = LLVMBuildICmp(m->b, LLVMIntEQ, byte, dt__emit_i64(m, 0), "");
+  LLVMValueRef by = LLVMBuildMul(m->b, byte, dt__emit_i64(m, 8), "");
+  by = dt__emit_splat(m, LLVMBuildTrunc(m->b, by, m->t_i32, ""), k->lanes);
+  for (uint32_t c = 0; c < k->copies; c++) {
+    LLVMValueRef to = LLVMBuildAdd(m->b, row, dt__emit_i64(m, (int64_t)(c * k->lanes)), "");
+    LLVMValueRef place = dt__emit_element(m, m->t_i32, panel, to);
+    LLVMValueRef old = dt__emit_load(m, DT_I32, k->lanes, place, NULL, NULL);
+    old = LLVMBuildSelect(m->b, first, LLVMConstNull(words), old, "");
+    LLVMValueRef now = LLVMBuildShl(m->b, LLVMBuildZExt(m->b, value.v[c], words, ""), by, "");
+    dt__emit_store(m, DT_I32, LLVMBuildOr(m->b, old, now, ""), place, NULL);
+  }
+}
+
 void dt__matmul_pack(dt_body_t *k, uint32_t level, LLVMValueRef col, LLVMValueRef end,
                      LLVMValueRef first_k, LLVMValueRef depth, LLVMValueRef panel) {
   dt_emit_t *m = k->m;
   const dt_matmul_t *matmul = &k->schedule->matmul;
   const dt_stage_t *stage = &k->kernel->stages.items[0];
-  dt_dtype_t dtype = stage->reductions.items[0].dtype;
   uint32_t item_level = k->item_level, stage_level = k->stage_level, lanes = k->lanes;
   if (!enter_columns(k, level, col, end))
     return;
@@ -60,12 +92,10 @@ void dt__matmul_pack(dt_body_t *k, uint32_t level, LLVMValueRef col, LLVMValueRe
   dt__bind_symbol(k, stage->vars[0], level + 1, LLVMBuildAdd(m->b, first_k, at, ""));
   dt_lanes_t value = dt__inst_value(k, matmul->b);
   dt__body_at(k, level + 1);
-  LLVMValueRef row = LLVMBuildMul(m->b, at, dt__emit_i64(m, matmul->width), "");
-  for (uint32_t c = 0; c < k->copies; c++) {
-    LLVMValueRef to = LLVMBuildAdd(m->b, row, dt__emit_i64(m, (int64_t)(c * k->lanes)), "");
-    dt__emit_store(m, dtype, value.v[c], dt__emit_element(m, dt__emit_type(m, dtype), panel, to),
-                   NULL);
-  }
+  if (dt_dtype_size(stage->insts.items[matmul->b].dtype) == 1)
+    store_bytes(k, value, at, panel);
+  else
+    store_elements(k, value, at, panel);
   dt__loop_close(k, level + 1);
   dt__level_leave(k, level);
   for (uint32_t c = 0; c < k->copies; c++)

@@ -80,15 +80,21 @@ dt_status_t dt__lower_argreduce(dt_lowering_t *ctx, dt_node_id_t id) {
 
 // Outer loops are the batch dims, m and n, and the inner loop is k, also where a size is the
 // literal 1: templates look for just that.
-// An element of a factor. Halves are read as they lie, and cast here: no f32 copy of them is made
-// that the product would then read.
+// An element of a factor. Halves, and integers of 8 bits, are read as they lie, and cast here: no
+// wide copy of them is made that the product would then read.
+static bool is_widened(const dt_node_t *cast, dt_dtype_t from) {
+  if (cast->op != DT_OP_cast)
+    return false;
+  return cast->dtype == DT_F32 ? dt__dtype_is_half(from)
+                               : cast->dtype == DT_I32 && (from == DT_U8 || from == DT_I8);
+}
+
 static dt_status_t read_factor(dt_lowering_t *ctx, dt_stage_t *stage, dt_node_id_t id,
                                const dt_sym_t *at, uint32_t *out) {
   const dt_node_t *node = dt__lower_node(ctx, id);
-  if (node->op != DT_OP_cast || node->dtype != DT_F32 ||
-      !dt__dtype_is_half(dt__lower_node(ctx, node->inputs[0])->dtype))
+  if (!node->n_inputs || !is_widened(node, dt__lower_node(ctx, node->inputs[0])->dtype))
     return dt__lower_read(ctx, stage, id, at, DT_NO_INST, DT_NO_INST, out);
-  dt_inst_t cast = {.kind = DT_INST_CAST, .dtype = DT_F32};
+  dt_inst_t cast = {.kind = DT_INST_CAST, .dtype = node->dtype};
   DT_TRY(dt__lower_read(ctx, stage, node->inputs[0], at, DT_NO_INST, DT_NO_INST, &cast.args[0]));
   return dt__stage_add(ctx->program, stage, &cast, out);
 }

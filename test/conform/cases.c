@@ -154,6 +154,38 @@ static v_t make_matmul_number(dt_trace_t *t, in_t x, dt_dtype_t dtype) {
   return dt_add(t, dt_maximum(t, a, dt_neg(t, a)),
                 dt_matmul(t, dt_add(t, b, x[0]), constant_of(t, dtype, CONSTANT_12)));
 }
+// Integers of 8 bits, less a number for each row or column, of every pair of signs; one of a
+// constant.
+static v_t less(dt_trace_t *t, v_t x, dt_dtype_t dtype, v_t zero) {
+  return dt_sub(t, dt_cast(t, dt_cast(t, x, dtype), DT_I32), zero);
+}
+static v_t make_matmul_bytes(dt_trace_t *t, in_t x, dt_dtype_t dtype) {
+  static const dt_dtype_t signs[4][2] = {
+      {DT_U8, DT_I8}, {DT_U8, DT_U8}, {DT_I8, DT_I8}, {DT_I8, DT_U8}};
+  v_t sum = {0},
+      row = dt_cast(t, dt_slice(t, x[0], 1, dt_sym_const(t, 0), dt_sym_const(t, 1), 1), DT_I32);
+  for (int k = 0; k < 4; k++) {
+    v_t a = less(t, x[0], signs[k][0], k % 2 ? row : dt_scalar(t, DT_I32, 3));
+    v_t b = less(t, x[1], signs[k][1], dt_scalar(t, DT_I32, k == 1 ? 128 : k));
+    v_t y = dt_matmul(t, a, b);
+    sum = sum.id ? dt_add(t, dt_mul(t, sum, dt_scalar(t, DT_I32, 31)), y) : y;
+  }
+  v_t w = less(t, constant_of(t, DT_U8, CONSTANT_12), DT_U8, dt_scalar(t, DT_I32, 4));
+  v_t last = dt_matmul(t, less(t, x[0], DT_I8, row), w);
+  return dt_cast(t, dt_add(t, sum, dt_sum(t, last, 1, (const int32_t[]){-1}, true)), dtype);
+}
+// The same in a batch, of which one operand is turned, with a number for each of its rows.
+static v_t make_matmul_bytes_turned(dt_trace_t *t, in_t x, dt_dtype_t dtype) {
+  dt_sym_t zero = dt_sym_const(t, 0), one = dt_sym_const(t, 1);
+  v_t column = dt_cast(t, dt_slice(t, x[1], 1, zero, one, 1), DT_I32), sum = {0};
+  for (int k = 0; k < 2; k++) {
+    v_t a = less(t, x[0], DT_U8, dt_scalar(t, DT_I32, 5 * k));
+    v_t b = dt_transpose(t, less(t, x[1], k ? DT_U8 : DT_I8, column), 0, 1);
+    v_t y = dt_matmul(t, a, b);
+    sum = sum.id ? dt_add(t, sum, y) : y;
+  }
+  return dt_cast(t, sum, dtype);
+}
 // Rows of constants as biases, and views of what is left, one times the other's transpose.
 static v_t make_matmul_attends(dt_trace_t *t, in_t x, dt_dtype_t dtype) {
   v_t w = constant_of(t, dtype, CONSTANT_8);
@@ -550,6 +582,22 @@ const case_t cases[] = {
      {SMALL(3, 2, DIM_M, 8)},
      false,
      make_matmul_attends},
+    {"matmul",
+     "matmul",
+     "exact bytes",
+     T_INT,
+     2,
+     {SMALL(2, DIM_M, 8), SMALL(2, 8, DIM_N)},
+     false,
+     make_matmul_bytes},
+    {"matmul",
+     "matmul",
+     "exact bytes turned",
+     T_INT,
+     2,
+     {SMALL(3, 2, DIM_M, 8), SMALL(2, DIM_N, 8)},
+     false,
+     make_matmul_bytes_turned},
     {"matmul",
      "matmul",
      "floats",

@@ -39,7 +39,7 @@ $1 == "scalar" { scalar[++n_scalars] = $0; is_scalar[$2] = 1 }
 $1 == "reduction" { reduction[++n_reductions] = $0; reduced[$4] = $2 }
 $1 == "guard" { guard[++n_guards] = $0 }
 $1 == "field" || $1 == "text" { field[++n_fields] = $0; is_field[$1 == "text" ? $2 : $3] = 1 }
-$1 == "matmul" { matmul[++n_matmuls] = $0; multiplied[$5] = 1 }
+$1 == "matmul" { matmul[++n_matmuls] = $0; multiplied[$3, $4, $5] = 1 }
 $1 == "random" { random[++n_random] = $0; tried[$2 in stands_for ? stands_for[$2] : $2] = 1 }
 $1 == "dtype" { dtype[++n_dtypes] = $0 }
 NF == 2 { set[$1, $2] = 1; list[$1, ++count[$1]] = $2 } # words
@@ -191,7 +191,10 @@ function check_matmuls(   i, c, bytes) {
   }
   # Register tiles are of 4 and 8 bytes: numbers of that size have a template.
   for (i in bytes)
-    if (bytes[i] == 4 || bytes[i] == 8) need(i in multiplied, MATMULS, i, "no row has sums of it")
+    if (bytes[i] == 4 || bytes[i] == 8)
+      need((i, i, i) in multiplied, MATMULS, i, "no row has sums of it")
+  need(("U8", "I8", "I32") in multiplied, MATMULS, "u8i8", "no row has sums of u8 times i8")
+  need(("I8", "U8", "I32") in multiplied, MATMULS, "i8u8", "no row has sums of i8 times u8")
 }
 
 function check_random(   i, c, of) {

@@ -272,8 +272,9 @@ void dt__imp_make_DynamicQuantizeMatMul(dt_imp_node_t *n) {
   step = dt_where(n->t, dt_eq(n->t, step, zero), dt__imp_like(n, a, 1.0), step);
   dt_value_t origin = dt_round(n->t, dt_neg(n->t, dt_div(n->t, least, step)));
   dt_value_t q = dt_add(n->t, dt_round(n->t, dt_div(n->t, a, step)), origin);
-  q = dt_sub(n->t, dt_minimum(n->t, dt_maximum(n->t, q, zero), top), origin);
-  dt_value_t y = dt_matmul(n->t, dt_cast(n->t, q, DT_I32), centred(n, 1, 3));
+  q = dt_cast(n->t, dt_minimum(n->t, dt_maximum(n->t, q, zero), top), DT_U8);
+  q = dt_sub(n->t, dt_cast(n->t, q, DT_I32), dt_cast(n->t, origin, DT_I32));
+  dt_value_t y = dt_matmul(n->t, q, centred(n, 1, 3));
   y = dt_mul(n->t, dt_cast(n->t, y, DT_F32), dt_mul(n->t, step, dt__imp_in(n, 2)));
   dt__imp_out(n, 0, added(n, y, 4));
 }

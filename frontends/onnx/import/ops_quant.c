@@ -2,6 +2,7 @@
 // Quantised arithmetic: integers that stand for (integer - zero point) * scale.
 #include "frontends/onnx/import/compute.h"
 #include "frontends/onnx/import/conv.h"
+#include "frontends/onnx/import/known.h"
 #include "frontends/onnx/import/windows.h"
 
 #include "runtime/base/dtype.h"
@@ -140,9 +141,25 @@ static dt_value_t of_columns(dt_imp_node_t *n, uint32_t k) {
 
 typedef dt_value_t (*side_fn_t)(dt_imp_node_t *n, uint32_t k);
 
+// All elements of input k are this number.
+static bool is_all(dt_imp_node_t *n, uint32_t k, int64_t *out) {
+  const dt_imp_known_t *known = dt__imp_known(n, k);
+  bool same = known && known->n > 0 && dt__imp_is_literal(n, known->items[0].sym, out);
+  for (uint32_t i = 1; same && i < known->n; i++) {
+    int64_t other = 0;
+    same = dt__imp_is_literal(n, known->items[i].sym, &other) && other == *out;
+  }
+  return same;
+}
+
 static dt_value_t centred(dt_imp_node_t *n, uint32_t k, uint32_t zero, side_fn_t side) {
   dt_value_t x = dt_cast(n->t, dt__imp_in(n, k), DT_I32);
-  return dt__imp_has(n, zero) ? dt_sub(n->t, x, dt_cast(n->t, side(n, zero), DT_I32)) : x;
+  int64_t all = 0;
+  if (!dt__imp_has(n, zero) || dt__imp_failed(n))
+    return x;
+  if (!is_all(n, zero, &all))
+    return dt_sub(n->t, x, dt_cast(n->t, side(n, zero), DT_I32));
+  return all ? dt_sub(n->t, x, dt_scalar(n->t, DT_I32, (double)all)) : x;
 }
 
 void dt__imp_make_MatMulInteger(dt_imp_node_t *n) {

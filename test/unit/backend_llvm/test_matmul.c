@@ -13,10 +13,17 @@ typedef struct case_t {
   dt_dtype_t dtype;
   uint32_t tile_row_groups, tile_panels;
   bool batched, epilogue, transposed;
+  dt_dtype_t a, b; // of 8 bits, in words of four; DT_DTYPE_NONE: what sums are of
 } case_t;
 
+#define NO_WORDS DT_DTYPE_NONE, DT_DTYPE_NONE
+#define WORD 4
+static bool of_words(const case_t *c) { return c->a != DT_DTYPE_NONE; }
+static dt_dtype_t a_of(const case_t *c) { return of_words(c) ? c->a : c->dtype; }
+static dt_dtype_t b_of(const case_t *c) { return of_words(c) ? c->b : c->dtype; }
+
 // C[b, m, n] = max(sum over k of A[b, m, k] B[b, n // w, k, n % w] + bias[n], 0) or the sum alone.
-// transposed: A's storage is [m, b, k].
+// transposed: A's storage is [m, b, k]. Of words: B[b, n // w, k // 4, n % w, k % 4].
 static void build(rig_t *r, const case_t *c) {
   dt_symenv_t *e = r->env;
   uint32_t which = dt_dtype_size(c->dtype) == 8;
@@ -26,11 +33,14 @@ static void build(rig_t *r, const case_t *c) {
     bs = rig_const(r, 1);
   dt_sym_t w = rig_const(r, width), one = rig_const(r, 1);
   dt_sym_t a_shape[3] = {bs, ms, ks}, c_shape[3] = {bs, ms, ns};
-  dt_sym_t b_shape[4] = {bs, dt__sym_ceildiv(e, ns, w), ks, w};
+  dt_sym_t four = rig_const(r, WORD);
+  dt_sym_t b_shape[5] = {bs, dt__sym_ceildiv(e, ns, w), ks, w, four};
+  if (of_words(c))
+    b_shape[2] = dt__sym_ceildiv(e, ks, four);
   dt_sym_t a_strides[3] = {ks, dt__sym_mul(e, bs, ks), one};
   dt_buffer_id_t a =
-      rig_buffer(r, DT_BUFFER_INPUT, c->dtype, 0, 3, a_shape, c->transposed ? a_strides : NULL);
-  dt_buffer_id_t b = rig_buffer(r, DT_BUFFER_INPUT, c->dtype, 1, 4, b_shape, NULL);
+      rig_buffer(r, DT_BUFFER_INPUT, a_of(c), 0, 3, a_shape, c->transposed ? a_strides : NULL);
+  dt_buffer_id_t b = rig_buffer(r, DT_BUFFER_INPUT, b_of(c), 1, of_words(c) ? 5 : 4, b_shape, NULL);
   dt_buffer_id_t bias = rig_buffer(r, DT_BUFFER_INPUT, c->dtype, 2, 1, &ns, NULL);
   dt_buffer_id_t out = rig_buffer(r, DT_BUFFER_OUTPUT, c->dtype, 0, 3, c_shape, NULL);
   rig_kernel(r, "matmul");
@@ -39,9 +49,17 @@ static void build(rig_t *r, const case_t *c) {
   rig_stage(r);
   dt_sym_t k = rig_inner(r, ks);
   dt_sym_t a_at[3] = {bi, m, k}, c_at[3] = {bi, m, n};
-  dt_sym_t b_at[4] = {bi, dt__sym_floordiv(e, n, w), k, dt__sym_mod(e, n, w)};
-  uint32_t x = rig_load(r, a, a_at), y = rig_load(r, b, b_at);
-  uint32_t row = rig_fold(r, DT_REDUCE_SUM, rig_op(r, DT_SCALAR_mul, x, y, DT_NO_INST), DT_NO_INST);
+  dt_sym_t b_at[5] = {bi, dt__sym_floordiv(e, n, w), k, dt__sym_mod(e, n, w),
+                      dt__sym_mod(e, k, four)};
+  if (of_words(c))
+    b_at[2] = dt__sym_floordiv(e, k, four);
+  uint32_t x = rig_load(r, a, a_at), y = rig_load(r, b, b_at), left = x, right = y;
+  if (of_words(c)) {
+    left = rig_cast(r, c->dtype, x);
+    right = rig_cast(r, c->dtype, y);
+  }
+  uint32_t row =
+      rig_fold(r, DT_REDUCE_SUM, rig_op(r, DT_SCALAR_mul, left, right, DT_NO_INST), DT_NO_INST);
   rig_stage_end(r);
   rig_stage(r);
   uint32_t v = rig_row(r, row, c->dtype);
@@ -64,15 +82,20 @@ static void build(rig_t *r, const case_t *c) {
   rig_kernel_end(r);
 }
 
+// Elements of k that a panel has room for.
+static size_t room(size_t depth, size_t word) { return (depth + word - 1) / word * word; }
+
 static void pack(dt_dtype_t dtype, void *packed, const void *plain, size_t batch, size_t depth,
-                 size_t cols, size_t width) {
+                 size_t cols, size_t width, size_t word) {
   size_t size = dt_dtype_size(dtype), panels = (cols + width - 1) / width;
-  memset(packed, 0, batch * panels * depth * width * size);
+  memset(packed, 0, batch * panels * room(depth, word) * width * size);
   for (size_t b = 0; b < batch; b++)
     for (size_t k = 0; k < depth; k++)
-      for (size_t n = 0; n < cols; n++)
-        memcpy((char *)packed + (((b * panels + n / width) * depth + k) * width + n % width) * size,
+      for (size_t n = 0; n < cols; n++) {
+        size_t step = (b * panels + n / width) * room(depth, word) / word + k / word;
+        memcpy((char *)packed + ((step * width + n % width) * word + k % word) * size,
                (const char *)plain + ((b * depth + k) * cols + n) * size, size);
+      }
 }
 
 // The product in plain C on whole numbers (every partial sum is exact in f32).
@@ -86,8 +109,10 @@ static void reference(const case_t *c, const void *a, const void *b, const void 
     double f = 0;
     uint64_t z = 0;
     for (size_t p = 0; p < k; p++) {
-      dt_scalar_t x = dt__scalar_load(c->dtype, (const char *)a + (a_row + p) * size);
-      dt_scalar_t y = dt__scalar_load(c->dtype, (const char *)b + ((bi * k + p) * n + col) * size);
+      size_t x_size = dt_dtype_size(a_of(c)), y_size = dt_dtype_size(b_of(c));
+      size_t at = (bi * k + p) * n + col;
+      dt_scalar_t x = dt__scalar_load(a_of(c), (const char *)a + (a_row + p) * x_size);
+      dt_scalar_t y = dt__scalar_load(b_of(c), (const char *)b + at * y_size);
       f += real ? x.f * y.f : 0;
       z += (uint64_t)x.i * (uint64_t)y.i;
     }
@@ -107,17 +132,31 @@ static void reference(const case_t *c, const void *a, const void *b, const void 
   }
 }
 
+// Of words every second number is an end of its range, for sums of products that would saturate.
+static void fill_operand(const case_t *c, dt_dtype_t dtype, void *at, size_t n, uint32_t seed) {
+  fill(dtype, at, n, seed, false);
+  uint32_t x = seed;
+  for (size_t i = 0; of_words(c) && i < n; i++) {
+    x = x * 1664525u + 1013904223u;
+    bool end = (x >> 16) & 1;
+    ((uint8_t *)at)[i] = end ? (dtype == DT_U8 ? 255 : 128) : (uint8_t)(x >> 24);
+  }
+}
+
 static void check_size(const case_t *c, rig_t *r, code_t *code, size_t batch, size_t m, size_t n,
                        size_t k) {
   size_t size = dt_dtype_size(c->dtype);
   size_t width = r->target.matmul_width[size == 8], panels = (n + width - 1) / width;
-  region_t a = region_open(batch * m * k * size), plain = region_open(batch * k * n * size);
-  region_t b = region_open(batch * panels * k * width * size), bias = region_open(n * size);
+  size_t a_size = dt_dtype_size(a_of(c)), b_size = dt_dtype_size(b_of(c));
+  size_t word = of_words(c) ? WORD : 1;
+  region_t a = region_open(batch * m * k * a_size), plain = region_open(batch * k * n * b_size);
+  region_t b = region_open(batch * panels * room(k, word) * width * b_size);
+  region_t bias = region_open(n * size);
   region_t got = region_open(batch * m * n * size), want = region_open(batch * m * n * size);
-  fill(c->dtype, a.at, batch * m * k, 1, false);
-  fill(c->dtype, plain.at, batch * k * n, 2, false);
+  fill_operand(c, a_of(c), a.at, batch * m * k, 1);
+  fill_operand(c, b_of(c), plain.at, batch * k * n, 2);
   fill(c->dtype, bias.at, n, 3, false);
-  pack(c->dtype, b.at, plain.at, batch, k, n, width);
+  pack(b_of(c), b.at, plain.at, batch, k, n, width, word);
   memset(got.at, 0xcd, batch * m * n * size);
   reference(c, a.at, plain.at, bias.at, want.at, batch, m, n, k);
   call_t call = {.symbols = {(int64_t)batch, (int64_t)m, (int64_t)n, (int64_t)k},
@@ -149,6 +188,7 @@ static void check(case_t c, size_t step) {
                      (size_t)sizes[n], (size_t)sizes[k]);
   check_size(&c, &r, &code, 1, 5, 40, 512);
   check_size(&c, &r, &code, 1, 9, 70, 1300);
+  check_size(&c, &r, &code, 1, 9, 70, 2051);
   if (c.batched)
     check_size(&c, &r, &code, 0, 5, 5, 5);
   code_close(&code);
@@ -157,25 +197,34 @@ static void check(case_t c, size_t step) {
 
 static void test_plain(void **state) {
   (void)state;
-  check((case_t){DT_F32, 2, 2, false, false, false}, 1);
+  check((case_t){DT_F32, 2, 2, false, false, false, NO_WORDS}, 1);
 }
 
 static void test_epilogue(void **state) {
   (void)state;
-  check((case_t){DT_F32, 4, 1, false, true, false}, 3);
-  check((case_t){DT_F32, 1, 4, true, true, false}, 5);
+  check((case_t){DT_F32, 4, 1, false, true, false, NO_WORDS}, 3);
+  check((case_t){DT_F32, 1, 4, true, true, false, NO_WORDS}, 5);
 }
 
 static void test_strided(void **state) {
   (void)state;
-  check((case_t){DT_F32, 2, 2, true, false, true}, 5);
+  check((case_t){DT_F32, 2, 2, true, false, true, NO_WORDS}, 5);
 }
 
 static void test_dtypes(void **state) {
   (void)state;
   const dt_dtype_t dtypes[] = {DT_F64, DT_I32, DT_I64, DT_U32, DT_U64};
   for (size_t d = 0; d < 5; d++)
-    check((case_t){dtypes[d], 2, 2, true, true, false}, 7);
+    check((case_t){dtypes[d], 2, 2, true, true, false, NO_WORDS}, 7);
 }
 
-RUN_RIG_TESTS(TEST(test_plain), TEST(test_epilogue), TEST(test_strided), TEST(test_dtypes))
+// Four at a time: the rest of k is padded, and nothing saturates.
+static void test_words(void **state) {
+  (void)state;
+  check((case_t){DT_I32, 2, 2, false, false, false, DT_U8, DT_I8}, 1);
+  check((case_t){DT_I32, 2, 2, true, true, false, DT_I8, DT_U8}, 3);
+  check((case_t){DT_I32, 1, 3, true, false, true, DT_U8, DT_I8}, 5);
+}
+
+RUN_RIG_TESTS(TEST(test_plain), TEST(test_epilogue), TEST(test_strided), TEST(test_dtypes),
+              TEST(test_words))

@@ -89,6 +89,16 @@ static void test_matmul_rows(void **state) {
   assert_string_equal(row->name, "f32");
   assert_null(dt__matmul_row(&target, DT_I8, DT_I8, DT_I32, &why));
   assert_string_equal(why, "there is none for these dtypes");
+  assert_null(dt__matmul_row(&target, DT_U8, DT_I8, DT_I32, &why));
+  assert_string_equal(why, "the target lacks what it needs");
+  target.dot_products = 1;
+  row = dt__matmul_row(&target, DT_U8, DT_I8, DT_I32, &why);
+  assert_non_null(row);
+  assert_string_equal(row->name, "u8i8");
+  assert_int_equal(row->k_step, 4);
+  row = dt__matmul_row(&target, DT_I8, DT_U8, DT_I32, &why);
+  assert_non_null(row);
+  assert_string_equal(row->name, "i8u8");
   assert_null(dt__matmul_row(&target, DT_F64, DT_F64, DT_F64, &why));
   assert_string_equal(why, "the target has no register tile for this element size");
 }

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrix products of integers of 8 bits, less a zero point. CPUs multiply u8 with i8 and add the
+// products up in one step, so zero points leave the sum, and an operand of the wrong sign is moved
+// by 128:
+//
+//   sum (a - za)(b - zb) = sum a b - za (sum b - K zb) - zb sum a
+//
+// Sums are of 32 bits and wrap, as do products: a ring, in which this is exact. Where b is made of
+// constants its sums are computed once; where zb is 0, as in most models, rows of a are not summed.
+#include "runtime/trace/rewrites.h"
+
+#include "runtime/base/status.h"
+
+#include <string.h>
+
+#define MOST_VIEWS 6
+#define MOVE 128 // from u8 to i8, and back
+
+// An operand: views of [x - zero], x cast from 8 bits.
+typedef struct side_t {
+  uint32_t x;                 // node of 8 bits
+  uint32_t zero;              // node of i32 with one number along k, in x's dims; 0: none
+  uint32_t views[MOST_VIEWS]; // of x - zero, the last one first
+  uint32_t n_views;
+  bool constant;
+  dt_dtype_t dtype;
+} side_t;
+
+static bool is_one(const dt_match_t *m, dt_sym_t size) {
+  int64_t value = 0;
+  return dt__sym_is_const(m->r->work.env, size, &value) && value == 1;
+}
+
+// A reshape that keeps the last two dims, and has 1s in front of more.
+static bool keeps_matrix(const dt_match_t *m, const dt_node_t *to, const dt_node_t *from) {
+  if (from->rank < 2 || to->rank < from->rank)
+    return false;
+  uint32_t more = to->rank - from->rank;
+  for (uint32_t d = 0; d < more; d++)
+    if (!is_one(m, to->sizes[d]))
+      return false;
+  for (uint32_t d = 0; d < from->rank; d++)
+    if (!dt__sym_known_eq(m->r->work.env, to->sizes[more + d], from->sizes[d]))
+      return false;
+  return true;
+}
+
+static bool is_view(const dt_match_t *m, const dt_node_t *node) {
+  const dt_node_t *from = node->n_inputs ? dt__match_node(m, node->inputs[0].id) : NULL;
+  if (node->op == DT_OP_permute) { // of the matrix alone
+    for (uint32_t d = 0; d + 2 < node->rank; d++)
+      if (node->attrs->axes[d] != (int32_t)d)
+        return false;
+    return node->rank >= 2;
+  }
+  if (node->op == DT_OP_expand) { // of batch dims alone
+    for (uint32_t d = node->rank >= 2 ? node->rank - 2 : 0; d < node->rank; d++)
+      if (!dt__sym_known_eq(m->r->work.env, node->sizes[d], from->sizes[d]))
+        return false;
+    return node->rank >= 2;
+  }
+  return node->op == DT_OP_reshape && keeps_matrix(m, node, from);
+}
+
+static bool is_byte(dt_dtype_t dtype) { return dtype == DT_U8 || dtype == DT_I8; }
+
+// x of a cast from 8 bits to 32; 0: `id` is none.
+static uint32_t byte_of(const dt_match_t *m, uint32_t id) {
+  const dt_node_t *node = dt__match_node(m, id);
+  bool is = node->op == DT_OP_cast && node->dtype == DT_I32 &&
+            is_byte(dt__match_node(m, node->inputs[0].id)->dtype);
+  return is ? node->inputs[0].id : 0;
+}
+
+// Which dim of x the product sums over, `k` in the operand.
+static uint32_t dim_in_x(const dt_match_t *m, const side_t *side, uint32_t k) {
+  for (uint32_t v = 0; v < side->n_views; v++) {
+    const dt_node_t *view = dt__match_node(m, side->views[v]);
+    uint32_t before = dt__match_node(m, view->inputs[0].id)->rank;
+    k = view->op == DT_OP_permute ? (uint32_t)view->attrs->axes[k] : k - (view->rank - before);
+  }
+  return k;
+}
+
+static bool read_side(const dt_match_t *m, uint32_t id, uint32_t from_end, side_t *out) {
+  const dt_node_t *node = dt__match_node(m, id);
+  uint32_t k = node->rank - from_end;
+  *out = (side_t){.constant = dt__rewrite_is_constant(m, id)};
+  while (is_view(m, node) && out->n_views < MOST_VIEWS) {
+    out->views[out->n_views++] = id;
+    id = node->inputs[0].id;
+    node = dt__match_node(m, id);
+  }
+  out->x = byte_of(m, id);
+  if (node->op == DT_OP_sub) {
+    out->x = byte_of(m, node->inputs[0].id);
+    out->zero = node->inputs[1].id;
+  }
+  if (!out->x)
+    return false;
+  out->dtype = dt__match_node(m, out->x)->dtype;
+  if (!out->zero)
+    return true;
+  while (dt__match_node(m, out->zero)->op == DT_OP_expand)
+    out->zero = dt__match_node(m, out->zero)->inputs[0].id;
+  const dt_node_t *zero = dt__match_node(m, out->zero);
+  uint32_t own = dim_in_x(m, out, k);
+  if (zero->rank != dt__match_node(m, out->x)->rank || !is_one(m, zero->sizes[own]))
+    return false;
+  for (uint32_t d = 0; d + 2 < zero->rank; d++) // of a matrix, not of each in a batch
+    if (!is_one(m, zero->sizes[d]))
+      return false;
+  return true;
+}
+
+// The one number that a zero point is, where the program wrote it.
+static bool zero_number(const dt_match_t *m, const side_t *side, double *out) {
+  uint32_t id = side->zero;
+  *out = 0;
+  if (!id)
+    return true;
+  while (dt__is_broadcast(dt__match_node(m, id)->op))
+    id = dt__match_node(m, id)->inputs[0].id;
+  return dt__match_node(m, id)->op == DT_OP_scalar && dt__match_number(m, id, out);
+}
+
+// Which side is moved to the other sign, of two of one dtype: the one that is then 0, else the one
+// that is computed, for which the other's sums are known.
+static uint32_t moved_side(const dt_match_t *m, const side_t sides[2]) {
+  uint32_t known = sides[1].constant || !sides[0].constant ? 1 : 0;
+  double zero = 0;
+  bool to_none =
+      sides[known].dtype == DT_U8 && zero_number(m, &sides[known], &zero) && zero == MOVE;
+  return to_none ? known : 1 - known;
+}
+
+static bool read_sides(const dt_match_t *m, uint32_t product, side_t sides[2]) {
+  const dt_node_t *node = dt__match_node(m, product);
+  return node->dtype == DT_I32 && read_side(m, node->inputs[0].id, 1, &sides[0]) &&
+         read_side(m, node->inputs[1].id, 2, &sides[1]);
+}
+
+static bool find(dt_match_t *m, uint32_t root) {
+  side_t sides[2];
+  if (m->r->site->device != DT_CPU || dt__match_node(m, root)->dtype != DT_I32)
+    return false;
+  if (!read_sides(m, root, sides)) {
+    dt__match_miss(m, 1, root,
+                   "wanted operands cast from 8 bits, less a number for each row or column");
+    return false;
+  }
+  bool done = !sides[0].zero && !sides[1].zero && !sides[0].n_views && !sides[1].n_views &&
+              sides[0].dtype != sides[1].dtype;
+  if (done)
+    return false;
+  m->wild[0] = dt__match_node(m, root)->inputs[0].id;
+  m->wild[1] = dt__match_node(m, root)->inputs[1].id;
+  return dt__rewrite_take(m, root);
+}
+
+// ---- What is built ------------------------------------------------------------------------------
+static dt_value_t number(dt_trace_t *t, int64_t value) {
+  return dt_scalar(t, DT_I32, (double)value);
+}
+
+static bool is_turned(const dt_node_t *view) {
+  return view->op == DT_OP_permute && view->attrs->axes[view->rank - 1] != (int32_t)view->rank - 1;
+}
+
+// x turned as the operand's views do, but in dims of its own: it is broadcast.
+static dt_value_t turned(const dt_match_t *m, dt_trace_t *t, const side_t *side, dt_value_t x) {
+  for (uint32_t v = side->n_views; v-- > 0;)
+    if (is_turned(dt__match_node(m, side->views[v])))
+      x = dt_transpose(t, x, -1, -2);
+  return x;
+}
+
+// Its 8 bits, moved to the other sign.
+static dt_value_t bytes_of(dt_trace_t *t, const side_t *side, bool moved) {
+  dt_value_t x = dt__trace_value(t, (dt_node_id_t){side->x});
+  if (!moved)
+    return x;
+  x = side->dtype == DT_I8 ? dt_bitcast(t, x, DT_U8) : x;
+  x = dt_bit_xor(t, x, dt_scalar(t, DT_U8, MOVE));
+  return side->dtype == DT_I8 ? x : dt_bitcast(t, x, DT_I8);
+}
+
+// The operand, of these bytes.
+static dt_value_t operand_of(dt_match_t *m, dt_trace_t *t, const side_t *side, dt_value_t x) {
+  for (uint32_t v = side->n_views; v-- > 0;) {
+    dt_node_t view = *dt__match_node(m, side->views[v]); // nodes move as others are added
+    x = dt__trace_add(t, view.op, &x, 1, view.attrs);
+  }
+  return dt_cast(t, x, DT_I32);
+}
+
+// Sums of the operand along k. Of what is repeated over a batch they are not: so those of constants
+// are computed once.
+static dt_value_t sums_of(dt_match_t *m, dt_trace_t *t, const side_t *side, dt_value_t x,
+                          int32_t axis) {
+  return dt_sum(t, dt_cast(t, turned(m, t, side, x), DT_I32), 1, &axis, true);
+}
+
+// Its zero point as rows or columns of the product; none where it is 0.
+static dt_value_t zero_of(dt_match_t *m, dt_trace_t *t, const side_t *side, bool moved) {
+  double value = 0;
+  int64_t more = !moved ? 0 : side->dtype == DT_I8 ? MOVE : -MOVE;
+  if (zero_number(m, side, &value)) {
+    int64_t all = (int64_t)value + more;
+    return all ? number(t, all) : (dt_value_t){0};
+  }
+  dt_value_t zero = turned(m, t, side, dt__trace_value(t, (dt_node_id_t){side->zero}));
+  return more ? dt_add(t, zero, number(t, more)) : zero;
+}
+
+static dt_status_t build(dt_match_t *m, dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
+                         void *closure) {
+  side_t sides[2];
+  (void)in;
+  (void)closure;
+  if (!read_sides(m, m->outputs[0], sides))
+    return DT_FAIL(DT_E_INTERNAL, "the operands of a product of 8 bits are gone");
+  uint32_t moved = sides[0].dtype == sides[1].dtype ? moved_side(m, sides) : 2;
+  dt_value_t x[2], operands[2], zero[2];
+  for (uint32_t s = 0; s < 2; s++) {
+    x[s] = bytes_of(t, &sides[s], moved == s);
+    operands[s] = operand_of(m, t, &sides[s], x[s]);
+    zero[s] = zero_of(m, t, &sides[s], moved == s);
+  }
+  out[0] = dt_matmul(t, operands[0], operands[1]);
+  if (zero[0].id) {
+    dt_value_t columns = sums_of(m, t, &sides[1], x[1], -2);
+    if (zero[1].id) {
+      dt_value_t terms = dt_cast(t, dt_size_value(t, dt_dim(t, operands[0], -1)), DT_I32);
+      columns = dt_sub(t, columns, dt_mul(t, zero[1], terms));
+    }
+    out[0] = dt_sub(t, out[0], dt_mul(t, zero[0], columns));
+  }
+  if (zero[1].id)
+    out[0] = dt_sub(t, out[0], dt_mul(t, zero[1], sums_of(m, t, &sides[0], x[0], -1)));
+  return NULL;
+}
+
+const dt_rewrite_row_t dt__rewrite_integer_product = {
+    .roots = {DT_OP_matmul}, .anchors = {DT_OP_cast}, .n_values = 2, .find = find, .build = build};
