@@ -89,7 +89,11 @@ size_t entry_find(const entry_t *entry, const char *text) {
   return (size_t)(at - entry->data) - 1;
 }
 
-size_t entry_host(const entry_t *entry) { return entry_behind_bytes(entry, 0); }
+size_t entry_host(const entry_t *entry) {
+  size_t linked = entry_behind_bytes(entry, 0);
+  assert_int_equal(entry_word(entry, linked), 0); // kept code is not
+  return entry_behind(entry, linked, 1);
+}
 
 size_t entry_kernels(const entry_t *entry) {
   size_t at = entry_behind_bytes(entry, entry_host(entry));

@@ -22,7 +22,7 @@ size_t entry_behind_bytes(const entry_t *entry, size_t at);         // behind a 
 void entry_set(entry_t *entry, size_t at, uint64_t value);
 // Where a string begins: its length.
 size_t entry_find(const entry_t *entry, const char *text);
-// Behind who made it: the host program, a string.
+// Behind who made it, and that it is not linked: the host program, a string.
 size_t entry_host(const entry_t *entry);
 // Behind the host program and all other units: how many kernels there are.
 size_t entry_kernels(const entry_t *entry);

@@ -201,7 +201,8 @@ static void test_makers(void **state) {
   for (int k = 0; k < 3; k++) {
     find_entry(path);
     entry_t e = entry_open(path);
-    char *maker = (char *)e.data + entry_behind(&e, 0, 1), *end = (char *)e.data + entry_host(&e);
+    char *maker = (char *)e.data + entry_behind(&e, 0, 1);
+    char *end = (char *)e.data + entry_behind_bytes(&e, 0);
     assert_true(end - maker > 16 && memcmp(end - 2, "\" ", 2) == 0);
     if (k == 0)
       end[-3] ^= 1; // of the build id, or of the version
