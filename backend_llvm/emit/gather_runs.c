@@ -178,12 +178,14 @@ static void runs_parts(dt_body_t *k, const runs_t *runs, dt_lanes_t *parts) {
   dt_lanes_t offsets = dt__index_eval(k, runs->varying);
   for (uint32_t p = 0; p < RUN_PARTS; p++)
     parts[p] = (dt_lanes_t){.varying = true};
-  dt__body_at(k, runs->level);
-  for (uint32_t c = 0; c < k->copies; c++)
+  for (uint32_t c = 0; c < k->copies; c++) {
+    LLVMValueRef vector = dt__lanes_vector(k, &offsets, c, runs->level);
+    dt__body_at(k, runs->level);
     if (runs->alternate)
-      find_turns(k, offsets.v[c], c, parts);
+      find_turns(k, vector, c, parts);
     else
-      find_runs(k, runs, offsets.v[c], c, parts);
+      find_runs(k, runs, vector, c, parts);
+  }
   for (uint32_t p = 0; p < RUN_PARTS; p++)
     dt__memo_put(k, runs->level, key + p, parts[p]);
 }

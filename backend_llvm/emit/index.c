@@ -452,9 +452,10 @@ dt_lanes_t dt__index_eval(dt_body_t *k, dt_sym_t e) {
   uint32_t level, symbol;
   bool varying;
   dt__index_info(k, e, &level, &varying);
-  if (m->failure) {
+  if (m->failure) { // nothing is made of it, but what is built on it must be of its type
+    out.varying = varying;
     for (uint32_t c = 0; c < DT_MAX_UNROLL; c++)
-      out.v[c] = dt__emit_i64(m, 0);
+      out.v[c] = varying ? LLVMGetPoison(LLVMVectorType(m->t_i64, k->lanes)) : dt__emit_i64(m, 0);
     return out;
   }
   uint64_t key = expr_key(k, level, e);
