@@ -105,14 +105,14 @@ static dt_status_t compute_once(const dt_variant_t *variant, dt_bindings_t *bind
   const dt_place_t *home = variant->home;
   const dt_once_plan_t *plan = &variant->compiled->once_plan;
   size_t bytes = (size_t)variant->compiled->once_bytes;
-  if (bytes == 0)
-    return NULL;
+  if (plan->n_buffers == 0)
+    return NULL; // else code asks for addresses, also of what has no bytes
   bindings->once = dt__calloc(plan->n_buffers, sizeof(*bindings->once));
   if (!bindings->once)
     return DT_NO_MEMORY();
   if (!home->kind->allocate)
     return home->kind->once(variant, bindings);
-  DT_TRY(home->kind->allocate(home, NULL, bytes, &bindings->once_storage));
+  DT_TRY(home->kind->allocate(home, NULL, bytes ? bytes : 1, &bindings->once_storage));
   for (uint32_t b = 0; b < plan->n_buffers; b++)
     bindings->once[b] = (char *)bindings->once_storage->data + plan->buffers[b].offset;
   return home->kind->once(variant, bindings);
