@@ -75,9 +75,11 @@ static dt_store_t *only_store(const invariant_t *v, const dt_kernel_t *kernel) {
   return own ? store : NULL;
 }
 
-static bool is_one(const dt_symenv_t *env, dt_sym_t e) {
+// Where there may be no iteration, nothing may be read: not once, either.
+static bool is_worth_losing(dt_symenv_t *env, dt_sym_t extent) {
   int64_t n = 0;
-  return dt__sym_is_const(env, e, &n) && n == 1;
+  bool one = dt__sym_is_const(env, extent, &n) && n == 1;
+  return !one && dt__sym_known_le(env, dt__sym_const(env, 1), extent);
 }
 
 // The outer loop that dim `d` is, if nothing else of the kernel depends on it; or n_loops.
@@ -88,7 +90,7 @@ static uint32_t spare_loop(dt_program_t *program, const dt_kernel_t *kernel,
   while (loop < kernel->n_loops && store->index[d].id != kernel->vars[loop].id)
     loop++;
   if (loop == kernel->n_loops || kernel->extents[loop].id != buffer->sizes[d].id ||
-      is_one(program->env, buffer->sizes[d]))
+      !is_worth_losing(program->env, buffer->sizes[d]))
     return kernel->n_loops;
   bool used = kernel_uses(program, kernel, kernel->vars[loop]);
   for (uint32_t k = 0; k < buffer->rank; k++)
