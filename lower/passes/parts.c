@@ -7,9 +7,17 @@
 #include "lower/passes/rewrite.h"
 #include "runtime/base/status.h"
 
+// A number that data decide, alone: a node may bind it.
+static bool is_bound(const dt_symenv_t *env, dt_sym_t e) {
+  uint32_t symbol = 0;
+  return dt__sym_is_symbol(env, e, &symbol) &&
+         dt__symbol_info(env, symbol).kind == DT_SYMBOL_UNBACKED;
+}
+
 static void simplify(dt_symenv_t *env, dt_sym_t *syms, uint32_t n) {
   for (uint32_t k = 0; k < n; k++)
-    syms[k] = dt__sym_simplify(env, syms[k]);
+    if (!is_bound(env, syms[k]))
+      syms[k] = dt__sym_simplify(env, syms[k]);
 }
 
 // A symbol whose value is a multiple of more than 1, is no part, and has none.
