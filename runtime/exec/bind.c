@@ -112,7 +112,9 @@ static dt_status_t compute_once(const dt_variant_t *variant, dt_bindings_t *bind
     return DT_NO_MEMORY();
   if (!home->kind->allocate)
     return home->kind->once(variant, bindings);
-  DT_TRY(home->kind->allocate(home, NULL, bytes ? bytes : 1, &bindings->once_storage));
+  if (bytes == 0)
+    return NULL;
+  DT_TRY(home->kind->allocate(home, NULL, bytes, &bindings->once_storage));
   for (uint32_t b = 0; b < plan->n_buffers; b++)
     bindings->once[b] = (char *)bindings->once_storage->data + plan->buffers[b].offset;
   return home->kind->once(variant, bindings);
