@@ -293,6 +293,10 @@ static uint32_t threads_of(const compile_t *compile) {
   return compile->beside_calls ? (all + 3) / 4 : all;
 }
 
+static uint32_t units_of(const compile_t *compile) {
+  return compile->beside_calls && !compile->codegen ? BESIDE_UNITS : 0;
+}
+
 typedef struct back_t {
   const compile_t *compile;
   dt_compiled_t *out;
@@ -351,7 +355,7 @@ static dt_status_t compile_all(compile_t *compile, dt_artifact_t *keep, dt_compi
                                   .device = compile->device,
                                   .workers = compiler->workers,
                                   .threads = threads_of(compile),
-                                  .units = compile->beside_calls ? BESIDE_UNITS : 0,
+                                  .units = units_of(compile),
                                   .verify = compiler->verify,
                                   .haste = compile->haste,
                                   .name = compile->name,
