@@ -64,8 +64,7 @@ static bool is_view(const dt_match_t *m, const dt_node_t *node) {
 
 static bool is_byte(dt_dtype_t dtype) { return dtype == DT_U8 || dtype == DT_I8; }
 
-// x of a cast from 8 bits to 32; 0: `id` is none.
-static uint32_t byte_of(const dt_match_t *m, uint32_t id) {
+uint32_t dt__match_byte(const dt_match_t *m, uint32_t id) {
   const dt_node_t *node = dt__match_node(m, id);
   bool is = node->op == DT_OP_cast && node->dtype == DT_I32 &&
             is_byte(dt__match_node(m, node->inputs[0].id)->dtype);
@@ -91,9 +90,9 @@ static bool read_side(const dt_match_t *m, uint32_t id, uint32_t from_end, side_
     id = node->inputs[0].id;
     node = dt__match_node(m, id);
   }
-  out->x = byte_of(m, id);
+  out->x = dt__match_byte(m, id);
   if (node->op == DT_OP_sub) {
-    out->x = byte_of(m, node->inputs[0].id);
+    out->x = dt__match_byte(m, node->inputs[0].id);
     out->zero = node->inputs[1].id;
   }
   if (!out->x)

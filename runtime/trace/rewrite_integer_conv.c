@@ -12,16 +12,6 @@
 #define MOST_VIEWS 12
 #define MOVE 128 // from u8 to i8, and back
 
-static bool is_byte(dt_dtype_t dtype) { return dtype == DT_U8 || dtype == DT_I8; }
-
-// x of a cast from 8 bits to 32; 0: `id` is none.
-static uint32_t byte_of(const dt_match_t *m, uint32_t id) {
-  const dt_node_t *node = dt__match_node(m, id);
-  bool is = node->op == DT_OP_cast && node->dtype == DT_I32 &&
-            is_byte(dt__match_node(m, node->inputs[0].id)->dtype);
-  return is ? node->inputs[0].id : 0;
-}
-
 // ---- Convolutions -------------------------------------------------------------------------------
 typedef struct side_t {
   uint32_t x; // node of 8 bits
@@ -32,10 +22,10 @@ typedef struct side_t {
 static bool read_side(const dt_match_t *m, uint32_t id, side_t *out) {
   const dt_node_t *node = dt__match_node(m, id);
   double zero = 0;
-  *out = (side_t){.x = byte_of(m, id)};
+  *out = (side_t){.x = dt__match_byte(m, id)};
   if (node->op == DT_OP_sub) {
     uint32_t number = node->inputs[1].id;
-    out->x = byte_of(m, node->inputs[0].id);
+    out->x = dt__match_byte(m, node->inputs[0].id);
     while (dt__is_broadcast(dt__match_node(m, number)->op))
       number = dt__match_node(m, number)->inputs[0].id;
     if (dt__match_node(m, number)->op != DT_OP_scalar || !dt__match_number(m, number, &zero))
@@ -166,7 +156,7 @@ static bool read_views(const dt_match_t *m, uint32_t id, views_t *out) {
     id = node->inputs[0].id;
     node = dt__match_node(m, id);
   }
-  out->x = byte_of(m, id);
+  out->x = dt__match_byte(m, id);
   return out->x != 0;
 }
 

@@ -30,4 +30,7 @@ bool dt__rewrite_is_constant(const dt_match_t *m, uint32_t id);
 // Takes a node into the match, behind its operands. False: no memory.
 bool dt__rewrite_take(dt_match_t *m, uint32_t id);
 
+// rewrite_integer.c: x of a cast from 8 bits to 32, by its node; 0: node `id` is none.
+uint32_t dt__match_byte(const dt_match_t *m, uint32_t id);
+
 #endif // DT_RUNTIME_TRACE_REWRITES_H
