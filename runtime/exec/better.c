@@ -33,7 +33,6 @@ static void better(dt_function_t *function, dt_variant_t *variant) {
   dt__mutex_lock(&function->mutex);
   function->pins--;
   own->made += status == NULL;
-  own->failed += status && !own->stopped;
   variant->stays_quick = status != NULL;
   if (status && !own->stopped)
     DT_LOG(DT_LOG_COMPILE, 1, "%s.%u keeps its quick kernels: %s", function->name, variant->number,
@@ -64,7 +63,6 @@ void dt__better_request(dt_function_t *function) {
   dt_status_t status =
       dt__jobs_post(dt__compiler_jobs(function->runtime->compiler), &own->job, BEGIN_NS);
   own->posted = !status;
-  own->failed += status != NULL;
   dt_status_free(status);
 }
 

@@ -48,7 +48,7 @@ typedef struct dt_better_t {
   bool posted;  // the job is queued or runs
   bool stopped; // for good
   dt_watch_t watch;
-  uint64_t made, failed;
+  uint64_t made;
 } dt_better_t;
 // What a function remembers of its compiles (explain.h). Valid when zeroed.
 typedef struct dt_history_t {
