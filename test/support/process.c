@@ -3,8 +3,12 @@
 #include "test/support/process.h"
 
 #include <dirent.h>
+#include <execinfo.h>
+#include <signal.h>
 #include <stdio.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #define PATIENCE 5000 // milliseconds
 
@@ -43,4 +47,42 @@ long process_threads(long expected) {
     threads = count_entries("/proc/self/task");
   }
   return threads;
+}
+
+#ifdef __SANITIZE_ADDRESS__
+#define TRIES 4
+#else
+#define TRIES 1
+#endif
+
+static void write_stack(int signal_number) {
+  void *frames[64];
+  backtrace_symbols_fd(frames, backtrace(frames, 64), STDERR_FILENO);
+  (void)signal(signal_number, SIG_DFL);
+  (void)raise(signal_number); // once the handler has returned
+}
+
+static void run_in_child(int (*run)(void *arg), void *arg, unsigned seconds) {
+  (void)signal(SIGALRM, write_stack);
+  (void)alarm(seconds);
+  _exit(run(arg));
+}
+
+int process_child(int (*run)(void *arg), void *arg, unsigned seconds) {
+  void *frame;
+  (void)backtrace(&frame, 1); // the first one loads a library
+  for (int tries = 0; tries < TRIES; tries++) {
+    pid_t child = fork();
+    if (child == 0)
+      run_in_child(run, arg, seconds);
+    int how = 0;
+    if (child < 0 || waitpid(child, &how, 0) != child)
+      return -1;
+    if (WIFEXITED(how))
+      return WEXITSTATUS(how);
+    (void)fprintf(stderr, "a child ended by signal %d\n", WTERMSIG(how));
+    if (WTERMSIG(how) != SIGALRM)
+      return -1;
+  }
+  return -1;
 }

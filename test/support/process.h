@@ -11,4 +11,10 @@ long process_mappings(void);
 // joined is listed for a moment yet.
 long process_threads(long expected);
 
+// Runs a child and gives what its run returned, at most 255. One that does not end within the
+// seconds writes its stack and is -1. The allocator of the address sanitizer takes no lock while a
+// process forks, so a child of several threads may wait for one that is not there: in such a build
+// one that did not end is made again, at most three times, and what it wrote stands in the log.
+int process_child(int (*run)(void *arg), void *arg, unsigned seconds);
+
 #endif // DT_TESTS_SUPPORT_PROCESS_H

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // dt_call's contract: what is refused and how it is told, outputs, layouts, statistics. After every
 // refusal the function still works.
+#include "test/support/process.h"
 #include "test/support/subjects.h"
 
 #include "runtime/base/log.h"
 #include "test/support/report_as_text.h"
 
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 static int setup(void **state) { return fixture_open(state, 2, 7); }
 
@@ -391,30 +390,37 @@ static void test_call_inside_own_program(void **state) {
   dt_function_release(nested.function);
 }
 
+typedef struct inherited_t {
+  fixture_t *fixture;
+  dt_function_t *function;
+  dt_tensor_t *x;
+} inherited_t;
+
+static int call_inherited(void *opaque) {
+  const inherited_t *inherited = opaque;
+  dt_session_t *session = inherited->fixture->session;
+  dt_tensor_t *inputs[] = {inherited->x, inherited->x}, *out = NULL;
+  dt_status_t status = dt_call(session, inherited->function, inputs, 2, &out, 1, NULL);
+  bool right = dt_status_code(status) == DT_E_FORKED && !out;
+  dt_status_free(status);
+  dt_runtime_t *runtime = NULL;
+  status = dt_runtime_create(NULL, &runtime);
+  right = right && dt_status_code(status) == DT_E_FORKED;
+  dt_status_free(status);
+  dt_function_release(inherited->function);
+  dt_session_destroy(session);
+  dt_runtime_release(inherited->fixture->runtime);
+  return right ? 0 : 1;
+}
+
 static void test_child_after_fork(void **state) {
   fixture_t *fixture = *state;
   dt_function_t *add = compiled(fixture, &add_subject);
   expect_add_works(fixture, add, 3);
   int64_t n = 3;
-  dt_tensor_t *x = tensor_full(1, 1, &n), *out = NULL;
-  pid_t child = fork();
-  if (child == 0) {
-    dt_status_t status = dt_call(fixture->session, add, (dt_tensor_t *[]){x, x}, 2, &out, 1, NULL);
-    bool right = dt_status_code(status) == DT_E_FORKED && !out;
-    dt_status_free(status);
-    dt_runtime_t *runtime = NULL;
-    status = dt_runtime_create(NULL, &runtime);
-    right = right && dt_status_code(status) == DT_E_FORKED;
-    dt_status_free(status);
-    dt_function_release(add);
-    dt_session_destroy(fixture->session);
-    dt_runtime_release(fixture->runtime);
-    _exit(right ? 0 : 1);
-  }
-  int how = 0;
-  assert_int_equal(waitpid(child, &how, 0), child);
-  assert_true(WIFEXITED(how));
-  assert_int_equal(WEXITSTATUS(how), 0);
+  dt_tensor_t *x = tensor_full(1, 1, &n);
+  inherited_t inherited = {fixture, add, x};
+  assert_int_equal(process_child(call_inherited, &inherited, 60), 0);
   expect_add_works(fixture, add, 4);
   dt_tensor_release(x);
   dt_function_release(add);

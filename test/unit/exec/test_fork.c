@@ -1,26 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Forks: a child of a process in which a runtime lives can release what it got and nothing else;
 // one forked before or after that has the library for itself.
+#include "test/support/process.h"
 #include "test/support/subjects.h"
 
 #include <stdlib.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-// Ends a child by what it returns, and waits for that; 0 is as it should be.
-static int in_child(int (*run)(fixture_t *fixture), fixture_t *fixture) {
-  pid_t child = fork();
-  if (child == 0) {
-    (void)alarm(20); // a child that waits for a thread of its parent's waits for ever
-    _exit(run(fixture));
-  }
-  int how = 0;
-  assert_int_equal(waitpid(child, &how, 0), child);
-  assert_true(WIFEXITED(how));
-  return WEXITSTATUS(how);
+// A child that waits for a thread of its parent's waits for ever.
+static int in_child(int (*run)(void *fixture), fixture_t *fixture) {
+  return process_child(run, fixture, 20);
 }
 
-static int use_library(fixture_t *unused) {
+static int use_library(void *unused) {
   (void)unused;
   dt_runtime_options_t options = {.struct_size = sizeof(options), .threads = 2};
   dt_runtime_t *runtime = NULL;
@@ -47,7 +38,8 @@ static void test_around_a_life(void **state) {
   assert_int_equal(use_library(NULL), 0);
 }
 
-static int release_inherited(fixture_t *fixture) {
+static int release_inherited(void *opaque) {
+  const fixture_t *fixture = opaque;
   dt_runtime_t *runtime = NULL;
   dt_status_t status = dt_runtime_create(NULL, &runtime);
   bool forked = dt_status_code(status) == DT_E_FORKED && !runtime;
@@ -74,7 +66,7 @@ static void test_while_warming(void **state) {
 }
 
 // A child that has the library for itself is a parent as any other.
-static int be_a_parent(fixture_t *unused) {
+static int be_a_parent(void *unused) {
   (void)unused;
   fixture_t fixture = {0};
   expect_ok(dt_runtime_create(NULL, &fixture.runtime));

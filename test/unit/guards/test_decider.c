@@ -4,6 +4,7 @@
 // child after fork waits for nothing. Sizes are the variants here, and the evaluator answers, so
 // that there are many at little cost.
 #include "test/support/check.h"
+#include "test/support/process.h"
 
 #include "backend_llvm/jit/jit.h"
 #include "ductile/ductile.h"
@@ -12,9 +13,6 @@
 #include "runtime/exec/decide.h"
 
 #include <sched.h>
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 enum { SIZES = 48, THREADS = 4, CALLS = 400 };
 
@@ -172,6 +170,21 @@ static void test_release_while_building(void **state) {
   dt_runtime_release(runtime);
 }
 
+typedef struct inherited_t {
+  dt_runtime_t *runtime;
+  dt_session_t *session;
+  dt_function_t *function;
+} inherited_t;
+
+static int release_inherited(void *opaque) {
+  const inherited_t *inherited = opaque;
+  bool refused = !call_ok(inherited->session, inherited->function, 2);
+  dt_function_release(inherited->function);
+  dt_session_destroy(inherited->session);
+  dt_runtime_release(inherited->runtime);
+  return refused ? 0 : 1;
+}
+
 // The child of a process that builds: nothing of it may hang.
 static void test_fork_while_building(void **state) {
   (void)state;
@@ -182,20 +195,8 @@ static void test_fork_while_building(void **state) {
   dt_function_t *function = make_function(runtime);
   for (int64_t n = 1; n <= 8; n++)
     assert_true(call_ok(session, function, n));
-  pid_t child = fork();
-  assert_true(child >= 0);
-  if (child == 0) {
-    (void)alarm(60); // ends a child that hangs
-    bool refused = !call_ok(session, function, 2);
-    dt_function_release(function);
-    dt_session_destroy(session);
-    dt_runtime_release(runtime);
-    _exit(refused ? 0 : 1);
-  }
-  int status = 0;
-  assert_int_equal(waitpid(child, &status, 0), child);
-  assert_true(WIFEXITED(status));
-  assert_int_equal(WEXITSTATUS(status), 0);
+  inherited_t inherited = {runtime, session, function};
+  assert_int_equal(process_child(release_inherited, &inherited, 60), 0);
   dt_function_release(function);
   dt_session_destroy(session);
   dt_runtime_release(runtime);
