@@ -52,13 +52,17 @@ function(dt_add_folders)
   endforeach()
 endfunction()
 
-# dt_add_part(NAME SOURCES … [PARTS …] [LIBS …] [APART]): static library dt_NAME, a layer of libductile;
-# APART: of libductile-jit, which has functions of the other, but none of its data.
+# dt_add_part(NAME SOURCES … [PARTS …] [LIBS …] [APART] [SMALL]): static library dt_NAME, a layer of libductile;
+# APART: of libductile-jit, which has functions of the other, but none of its data. SMALL: a line of it runs once a
+# node or a file, so that a release has it at its smallest.
 function(dt_add_part name)
-  cmake_parse_arguments(ARG "APART" "" "SOURCES;PARTS;LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "APART;SMALL" "" "SOURCES;PARTS;LIBS" ${ARGN})
   add_library(dt_${name} STATIC ${ARG_SOURCES})
   list(TRANSFORM ARG_PARTS PREPEND dt_)
   target_link_libraries(dt_${name} PUBLIC dt_flags ${ARG_PARTS} ${ARG_LIBS} Threads::Threads m)
+  if(ARG_SMALL)
+    target_compile_options(dt_${name} PRIVATE $<$<CONFIG:Release>:-Os>)
+  endif()
   if(ARG_APART)
     target_compile_definitions(dt_${name} PRIVATE DT_APART=1)
     set_property(GLOBAL APPEND PROPERTY DUCTILE_JIT_PARTS dt_${name})
