@@ -11,7 +11,8 @@
 //
 // What stays in the key decides how code is made, or makes it quick:
 //   - the schedule: lanes, unrolled vectors, blocks, tiles;
-//   - what lanes and loops that are written out multiply: literal steps between neighbours;
+//   - what lanes and loops that are written out multiply: literal steps between neighbours, but in
+//     kernels that run once, such as those that pack weights, for which no call waits twice;
 //   - extents of loops that are written out, or that leave less than all vectors of an iteration
 //     (reductions would be split otherwise); those around a division, which is done by a
 //     reciprocal where there are enough of them;
@@ -71,6 +72,7 @@ typedef struct walk_t {
   DT_VEC(dt_buffer_id_t) buffers;
   dt_sym_t last;                       // the last outer loop's variable, as it was
   uint32_t fixed[MOST_FIXED], n_fixed; // symbols whose factors stay literals
+  bool once;                           // a function's constants are computed, and no call waits
   const dt_sym_t *values;              // by open number; NULL: reads
   uint32_t at;                         // the next one
   bool failed;
@@ -205,7 +207,7 @@ static dt_sym_t visit_term(walk_t *w, dt_sym_t e) {
     return is_plain(view.value) ? visit_literal(w, e) : visit_open(w, ITEM_OPEN, view.value);
   for (uint32_t i = 0; view.op == DT_SYM_MUL && !scaled && i < view.n_args; i++)
     scaled = dt__sym_is_const(w->env, view.args[i], &literal);
-  if (!scaled || is_plain(literal) || is_fixed(w, e))
+  if (!scaled || is_plain(literal) || (!w->once && is_fixed(w, e)))
     return visit_fixed(w, e);
   const dt_sym_t *args = arguments(w, &view);
   return args ? visit_product(w, args, view.n_args, literal) : e;
@@ -471,12 +473,20 @@ static void visit_schedule(walk_t *w) {
   put(w, m->own_panels);
 }
 
+static bool runs_once(const dt_program_t *program, const dt_kernel_t *kernel) {
+  const dt_stage_t *last = &kernel->stages.items[kernel->stages.len - 1];
+  return last->stores.len &&
+         dt__program_buffer(program, last->stores.items[0].buffer)->kind == DT_BUFFER_ONCE;
+}
+
 static dt_status_t visit_kernel(dt_program_t *program, member_t *member, const dt_sym_t *values) {
   walk_t w = {.program = program,
               .env = program->env,
               .member = member,
               .schedule = &member->kernel->schedules.items[0],
+              .once = runs_once(program, member->kernel),
               .values = values};
+  put(&w, w.once);
   visit_schedule(&w);
   visit_outer(&w);
   for (uint32_t s = 0; s < member->kernel->stages.len; s++)
