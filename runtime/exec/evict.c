@@ -26,6 +26,12 @@ static void destroy_decider(dt_retired_t *item) {
 
 // ---- What variants hold ---------------------------------------------------------------------------
 
+static void measure_code(const dt_compiled_t *compiled, uint64_t bytes[DT_MEMORIES]) {
+  uint64_t device = compiled->device_code_bytes;
+  bytes[DT_MEMORY_HOST] += compiled->code_bytes - device; // those of both
+  bytes[DT_MEMORY_DEVICE] += device;
+}
+
 static void measure(dt_variant_t *variant) {
   uint64_t *bytes = variant->bytes;
   bytes[DT_MEMORY_HOST] = sizeof(*variant) + variant->traced->arena.total_bytes +
@@ -33,9 +39,7 @@ static void measure(dt_variant_t *variant) {
   bytes[DT_MEMORY_DEVICE] = 0;
   if (!variant->compiled)
     return;
-  uint64_t device = variant->compiled->device_code_bytes;
-  bytes[DT_MEMORY_HOST] += variant->compiled->code_bytes - device; // those of both
-  bytes[DT_MEMORY_DEVICE] += device;
+  measure_code(variant->compiled, bytes);
   if (variant->home->kind->allocate) // else forms, which are counted where they are held
     bytes[variant->home->kind->memory] += (uint64_t)variant->compiled->once_bytes;
 }
@@ -76,6 +80,17 @@ void dt__variant_hold(dt_function_t *function, dt_variant_t *variant) {
   come(function, atomic_load_explicit(&variant->bindings, memory_order_relaxed));
   if (variant->compiled)
     count_constants(function, variant, true);
+}
+
+void dt__variant_hold_more(dt_function_t *function, dt_variant_t *variant,
+                           const dt_compiled_t *fresh) {
+  uint64_t bytes[DT_MEMORIES] = {0};
+  measure_code(fresh, bytes);
+  for (int k = 0; k < DT_MEMORIES; k++) {
+    variant->bytes[k] += bytes[k];
+    add(function, (dt_memory_t)k, bytes[k]);
+  }
+  (void)atomic_fetch_add_explicit(&function->code_bytes, fresh->code_bytes, memory_order_relaxed);
 }
 
 void dt__variant_rehold(dt_function_t *function, dt_bindings_t *old, dt_bindings_t *fresh) {
@@ -158,8 +173,10 @@ static void uncount(dt_function_t *function, const dt_variant_t *variant) {
   }
   if (!variant->compiled)
     return;
-  (void)atomic_fetch_sub_explicit(&function->code_bytes, variant->compiled->code_bytes,
-                                  memory_order_relaxed);
+  uint64_t code = variant->compiled->code_bytes;
+  for (uint32_t k = 0; k < variant->n_swapped; k++)
+    code += variant->swapped[k]->code_bytes;
+  (void)atomic_fetch_sub_explicit(&function->code_bytes, code, memory_order_relaxed);
   count_constants(function, variant, false);
 }
 

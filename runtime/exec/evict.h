@@ -9,6 +9,9 @@
 // The function's mutex held: the budget counts the variant, which is published next; or new
 // bindings of one instead of those before.
 void dt__variant_hold(dt_function_t *function, dt_variant_t *variant);
+// Code that replaces that of its kernels; what is replaced stays beside it, for calls under way.
+void dt__variant_hold_more(dt_function_t *function, dt_variant_t *variant,
+                           const dt_compiled_t *fresh);
 void dt__variant_rehold(dt_function_t *function, dt_bindings_t *old, dt_bindings_t *fresh);
 // A variant that left its list stays for what the caller captured, until dt__runtime_drop_captured:
 // then all calls have ended.

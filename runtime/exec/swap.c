@@ -8,6 +8,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/compile/codegen.h"
+#include "runtime/exec/evict.h"
 #include "runtime/exec/function.h"
 #include "runtime/exec/runtime.h"
 
@@ -40,7 +41,7 @@ static dt_status_t check_same(const dt_compiled_t *old, const dt_compiled_t *fre
 }
 
 // The function's mutex held.
-static dt_status_t adopt(dt_variant_t *variant, dt_compiled_t *fresh) {
+static dt_status_t adopt(dt_function_t *function, dt_variant_t *variant, dt_compiled_t *fresh) {
   if (variant->n_swapped >= MOST_SWAPS)
     return DT_FAIL(DT_E_LIMIT, "the code was replaced %u times already", variant->n_swapped);
   dt_compiled_t **swapped = dt__calloc(variant->n_swapped + 1, sizeof(dt_compiled_t *));
@@ -56,6 +57,7 @@ static dt_status_t adopt(dt_variant_t *variant, dt_compiled_t *fresh) {
     __atomic_store_n(&variant->compiled->kernels[k], fresh->kernels[k], __ATOMIC_RELEASE);
   (void)atomic_fetch_add_explicit(&variant->kernels_swapped, 1, memory_order_release);
   variant->compiled->quick = false;
+  dt__variant_hold_more(function, variant, fresh);
   return NULL;
 }
 
@@ -79,7 +81,7 @@ dt_status_t dt__variant_recompile(dt_function_t *function, dt_variant_t *variant
   dt_status_t status = check_same(variant->compiled, fresh);
   if (!status) {
     dt__mutex_lock(&function->mutex);
-    status = adopt(variant, fresh);
+    status = adopt(function, variant, fresh);
     dt__mutex_unlock(&function->mutex);
   }
   if (status)

@@ -5,6 +5,8 @@
 #include "test/support/subjects.h"
 
 #include "runtime/base/log.h"
+#include "runtime/exec/evict.h"
+#include "runtime/exec/function.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -96,6 +98,31 @@ static void test_replaced(void **state) {
   expect_close(later, want, 1e-5, 0, "the best form");
   RELEASE(first, later, want);
   dt_function_release(oracle);
+  end(&l);
+}
+
+static uint64_t held(const life_t *l) {
+  return atomic_load(&l->function->held_bytes[DT_MEMORY_HOST]);
+}
+
+// Both forms are held until the variant goes, and nothing is left of either.
+static void test_counted(void **state) {
+  (void)state;
+  life_t l;
+  live(&l, "2");
+  dt_tensor_t *out = call(&l);
+  uint64_t code = stats_of(l.function).code_bytes, before = held(&l);
+  prepare(&l, DT_PREPARE_BEST);
+  uint64_t both = stats_of(l.function).code_bytes;
+  assert_true(both > code);
+  assert_int_equal(held(&l) - before, both - code);
+  const struct timespec pause = {.tv_nsec = 1000000};
+  // Nothing goes while a decider is made.
+  for (int k = 0; k < 10000 && !dt__function_holder.give(&l.function->holder, DT_MEMORY_HOST); k++)
+    (void)nanosleep(&pause, NULL);
+  assert_int_equal(stats_of(l.function).code_bytes, 0);
+  assert_int_equal(held(&l), 0);
+  RELEASE(out);
   end(&l);
 }
 
@@ -251,8 +278,8 @@ static void test_kept(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {TEST(test_replaced),  TEST(test_prepared), TEST(test_never),
-                                     TEST(test_little),    TEST(test_given_up), TEST(test_ends),
-                                     TEST(test_meanwhile), TEST(test_kept)};
+  const struct CMUnitTest tests[] = {TEST(test_replaced), TEST(test_counted),   TEST(test_prepared),
+                                     TEST(test_never),    TEST(test_little),    TEST(test_given_up),
+                                     TEST(test_ends),     TEST(test_meanwhile), TEST(test_kept)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
