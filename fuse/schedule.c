@@ -308,8 +308,11 @@ static dt_status_t schedule_matmul(dt_program_t *program, dt_kernel_t *kernel,
   if (!dt__kernel_is_product(kernel, &a, &b))
     return DT_FAIL(DT_E_INTERNAL, "fuse: %s lost its matrix form", kernel->name);
   // Elements of B that one tile reads: with few rows that is what it costs.
-  schedule->grain = grain_for(likely(program, kernel->stages.items[0].extents[0], 128) *
-                              (int64_t)schedule->product.tile_cols);
+  const dt_stage_t *sums = &kernel->stages.items[0];
+  int64_t depth = 1;
+  for (uint32_t v = 0; v < sums->n_loops && depth < TASK_WORK; v++)
+    depth *= likely(program, sums->extents[v], 128);
+  schedule->grain = grain_for(depth * (int64_t)schedule->product.tile_cols);
   if (dt__target_has_teams(target)) {
     schedule->grain = 1;
     schedule->lanes = lanes_for(program, kernel, target);
