@@ -82,22 +82,29 @@ static bool uses_either(const merge_t *m, dt_sym_t expr) {
                      dt__sym_depends(m->program->env, expr, m->low));
 }
 
+// Values of the variables themselves would need a division in every iteration.
+static bool stage_knows_neither(const merge_t *m, const dt_stage_t *stage) {
+  for (uint32_t i = 0; i < stage->insts.len; i++) {
+    const dt_inst_t *inst = &stage->insts.items[i];
+    if (inst->kind != DT_INST_LOAD && (uses_either(m, inst->sym) || uses_either(m, inst->extent)))
+      return false;
+  }
+  for (uint32_t v = 0; v < stage->n_loops; v++)
+    if (uses_either(m, stage->extents[v]))
+      return false;
+  return true;
+}
+
 static bool stage_walks_as_one(const merge_t *m, const dt_stage_t *stage) {
   for (uint32_t i = 0; i < stage->insts.len; i++) {
     const dt_inst_t *inst = &stage->insts.items[i];
     if (inst->kind == DT_INST_LOAD && !walks_as_one(m, inst->buffer, inst->index))
       return false;
-    // Values of the variables themselves would need a division in every iteration.
-    if (inst->kind != DT_INST_LOAD && (uses_either(m, inst->sym) || uses_either(m, inst->extent)))
-      return false;
   }
   for (uint32_t i = 0; i < stage->stores.len && !m->loose; i++)
     if (!walks_as_one(m, stage->stores.items[i].buffer, stage->stores.items[i].index))
       return false;
-  for (uint32_t v = 0; v < stage->n_loops; v++)
-    if (uses_either(m, stage->extents[v]))
-      return false;
-  return true;
+  return stage_knows_neither(m, stage);
 }
 
 // The stage over the merged loop; *linear says whether every address is still linear in it.
@@ -184,6 +191,64 @@ dt_status_t dt__merge_shared_loops(dt_program_t *program, dt_kernel_t *const *ke
 
 dt_status_t dt__merge_outer_loops(dt_program_t *program, dt_kernel_t *kernel, uint32_t end) {
   return dt__merge_shared_loops(program, &kernel, 1, end);
+}
+
+// ---- Rows of products -------------------------------------------------------------------------------
+
+static bool moves(dt_program_t *program, const dt_inst_t *load, const dt_kernel_t *kernel,
+                  uint32_t at) {
+  uint32_t rank = dt__program_buffer(program, load->buffer)->rank;
+  return dt__index_uses(program, load->index, rank, kernel->vars[at]) ||
+         dt__index_uses(program, load->index, rank, kernel->vars[at + 1]);
+}
+
+// Each row's place can be found by itself: its elements are neighbours along k, and all of its
+// index is a sum.
+static bool is_row_anywhere(dt_program_t *program, const dt_kernel_t *kernel,
+                            const dt_inst_t *load) {
+  const dt_stage_t *sums = &kernel->stages.items[0];
+  dt_sym_t rest = dt__buffer_offset(program, load->buffer, load->index), step = DT_SYM_NONE_ID;
+  for (uint32_t v = 0; v < sums->n_loops; v++)
+    if (!dt__sym_linear(program->env, rest, sums->vars[v], &step, &rest))
+      return false;
+  int64_t last = 0;
+  return sums->n_loops && dt__sym_is_const(program->env, step, &last) && last == 1;
+}
+
+// Rows of two loops that share B, where the inner one may be short: then finding each row's place by
+// a division is little beside a tile of one row. What counts several dims is long.
+static bool may_join_rows(dt_program_t *program, const dt_kernel_t *kernel, uint32_t at, uint32_t a,
+                          uint32_t b, uint32_t tile_rows) {
+  const dt_stage_t *sums = &kernel->stages.items[0];
+  const dt_inst_t *left = &sums->insts.items[a], *right = &sums->insts.items[b];
+  int64_t rows = 0;
+  bool literal = dt__sym_is_const(program->env, kernel->extents[at + 1], &rows);
+  bool is_short = literal ? rows < (int64_t)tile_rows
+                          : dt__sym_is_symbol(program->env, kernel->extents[at + 1], NULL);
+  return is_short && sums->insts.len == 3 && left->mask == DT_NO_INST &&
+         right->mask == DT_NO_INST && !moves(program, right, kernel, at) &&
+         is_row_anywhere(program, kernel, left);
+}
+
+dt_status_t dt__merge_rows(dt_program_t *program, dt_kernel_t *kernel, uint32_t a, uint32_t b,
+                           uint32_t tile_rows) {
+  uint32_t at = kernel->n_loops > 2 ? kernel->n_loops - 3 : 0;
+  dt_sym_t extent;
+  bool linear = true;
+  if (kernel->n_loops < 3 || !may_join_rows(program, kernel, at, a, b, tile_rows))
+    return NULL;
+  merge_t m = start(program, kernel->vars, kernel->extents, at, &extent);
+  for (uint32_t s = 0; s < kernel->stages.len; s++)
+    if (!stage_knows_neither(&m, &kernel->stages.items[s]))
+      return NULL;
+  dt_stage_t *fresh = DT_ARENA_ARRAY(program->arena, dt_stage_t, kernel->stages.len);
+  if (!fresh)
+    return DT_NO_MEMORY();
+  for (uint32_t s = 0; s < kernel->stages.len; s++)
+    DT_TRY(rewrite(&m, &kernel->stages.items[s], &fresh[s], &linear));
+  memcpy(kernel->stages.items, fresh, kernel->stages.len * sizeof(*fresh));
+  close_gap(&kernel->n_loops, kernel->vars, kernel->extents, at, m.whole, extent);
+  return NULL;
 }
 
 // ---- Columns of products ----------------------------------------------------------------------------

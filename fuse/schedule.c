@@ -307,6 +307,9 @@ static dt_status_t schedule_matmul(dt_program_t *program, dt_kernel_t *kernel,
   uint32_t a = 0, b = 0;
   if (!dt__kernel_is_product(kernel, &a, &b))
     return DT_FAIL(DT_E_INTERNAL, "fuse: %s lost its matrix form", kernel->name);
+  if (!dt__target_has_teams(target) && !schedule->matmul.own_panels)
+    DT_TRY(dt__merge_rows(program, kernel, schedule->matmul.a, schedule->matmul.b,
+                          schedule->matmul.tile_rows));
   // Elements of B that one tile reads: with few rows that is what it costs.
   const dt_stage_t *sums = &kernel->stages.items[0];
   int64_t depth = 1;

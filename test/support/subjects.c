@@ -60,6 +60,13 @@ static const dt_input_decl_t mlp_inputs[] = {
     {.name = "x", .dtype = DT_F32, .rank = 3, .dims = mlp_dims}};
 const subject_t mlp_subject = {"mlp", mlp_program, 1, 1, mlp_inputs};
 
+static dt_status_t turned_program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
+                                  void *closure) {
+  dt_value_t x = dt_transpose(t, in[0], 0, 1);
+  return mlp_program(t, &x, out, closure);
+}
+const subject_t turned_subject = {"turned", turned_program, 1, 1, mlp_inputs};
+
 void mlp_init(mlp_t *mlp, rng_t *rng) {
   mlp->w1 = tensor_f32(rng, 2, SIZES(16, 33));
   mlp->b1 = tensor_f32(rng, 1, SIZES(33));

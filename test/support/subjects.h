@@ -20,6 +20,7 @@ dt_status_t double_program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
 
 extern const subject_t add_subject;        // a[n] + b[n]
 extern const subject_t mlp_subject;        // x[batch, seq, 16] through two layers; closure: mlp_t
+extern const subject_t turned_subject;     // the same of x as [seq, batch, 16]; closure: mlp_t
 extern const subject_t layer_norm_subject; // x[rows, width], scale[width], bias[width]
 extern const subject_t softmax_subject;    // x[rows, width] over width
 extern const subject_t columns_subject;    // sums over the rows of x[rows, width]

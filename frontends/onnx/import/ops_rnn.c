@@ -229,11 +229,18 @@ static dt_value_t step_lstm(step_t *s) {
   return dt_mul(t, o, act->make(t, s->c, act->alpha, act->beta));
 }
 
-static void make_step(dt_imp_node_t *n, const net_t *net, uint32_t d, dt_imp_trip_t *trip) {
+// One direction, of a net.
+typedef struct run_t {
+  const net_t *net;
+  const dir_t *dir;
+} run_t;
+
+static void make_step(dt_imp_node_t *n, void *user, dt_imp_trip_t *trip) {
   static dt_value_t (*const steps[])(step_t *s) = {step_rnn, step_gru, step_lstm};
-  const dir_t *dir = &net->dirs[d];
-  const dt_value_t *state = trip->state + (size_t)d * net->n_state;
-  dt_value_t *next = trip->next + (size_t)d * net->n_state;
+  const run_t *run = user;
+  const net_t *net = run->net;
+  const dir_t *dir = run->dir;
+  const dt_value_t *state = trip->state;
   step_t s = {.n = n, .net = net, .dir = dir, .h = state[0]};
   dt_value_t old_c = s.c = net->n_state > 1 ? state[1] : (dt_value_t){0};
   s.x = dt__imp_loop_row(n, trip, dir->x, 0, dir->reversed, net->length);
@@ -248,17 +255,30 @@ static void make_step(dt_imp_node_t *n, const net_t *net, uint32_t d, dt_imp_tri
     if (old_c.id)
       s.c = dt_where(n->t, inside, s.c, old_c);
   }
-  next[0] = h;
+  trip->next[0] = h;
   if (old_c.id)
-    next[1] = s.c;
+    trip->next[1] = s.c;
   if (net->wants_y)
-    trip->rows[d] = row;
+    trip->rows[0] = row;
 }
 
-static void make_steps(dt_imp_node_t *n, void *user, dt_imp_trip_t *trip) {
-  const net_t *net = user;
-  for (uint32_t d = 0; d < net->n_dirs && !dt__imp_failed(n); d++)
-    make_step(n, net, d, trip);
+// Directions run one after the other, so that the weights of a step stay in the cache from step to
+// step.
+static bool run_dir(dt_imp_node_t *n, const net_t *net, uint32_t d, dt_value_t *out_state,
+                    dt_value_t *out_rows) {
+  const dir_t *dir = &net->dirs[d];
+  run_t run = {net, dir};
+  const dt_value_t init[2] = {dir->h, dir->c};
+  const dt_imp_loop_t loop = {.body = make_step,
+                              .user = &run,
+                              .n_state = net->n_state,
+                              .n_rows = net->wants_y,
+                              .init = init,
+                              .bound = net->length,
+                              .reversed = &dir->reversed,
+                              .like = &dir->h,
+                              .unrolled = 1};
+  return dt__imp_loop(n, &loop, out_state, out_rows, NULL);
 }
 
 // ---- Inputs -----------------------------------------------------------------------------------------
@@ -367,27 +387,12 @@ static dt_value_t join(dt_imp_node_t *n, uint32_t count, const dt_value_t *parts
 
 static void make(dt_imp_node_t *n, kind_t kind, bool quantised) {
   net_t *net = DT_IMP_ARRAY(n, net_t, 1);
-  dt_value_t init[4], state[4], rows[2];
+  dt_value_t state[4], rows[2];
   if (!net || !read_net(n, kind, quantised, net))
     return;
-  for (uint32_t d = 0; d < net->n_dirs; d++) {
-    init[d * net->n_state] = net->dirs[d].h;
-    if (net->n_state > 1)
-      init[d * net->n_state + 1] = net->dirs[d].c;
-  }
-  const dt_value_t like[2] = {net->dirs[0].h, net->dirs[0].h};
-  const bool reversed[2] = {net->dirs[0].reversed, net->dirs[1].reversed};
-  const dt_imp_loop_t loop = {.body = make_steps,
-                              .user = net,
-                              .n_state = net->n_dirs * net->n_state,
-                              .n_rows = net->wants_y ? net->n_dirs : 0,
-                              .init = init,
-                              .bound = net->length,
-                              .reversed = reversed,
-                              .like = like,
-                              .unrolled = 1};
-  if (!dt__imp_loop(n, &loop, state, rows, NULL))
-    return;
+  for (uint32_t d = 0; d < net->n_dirs; d++)
+    if (!run_dir(n, net, d, state + (size_t)d * net->n_state, rows + d))
+      return;
   if (net->wants_y) {
     dt_value_t y = join(n, net->n_dirs, rows, 1, 1); // [L, D, B, H]
     const int32_t order[4] = {2, 0, 1, 3};

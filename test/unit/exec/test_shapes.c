@@ -48,7 +48,7 @@ static int64_t random_size(rng_t *rng) {
 // Arguments of `subject` for sizes (rows, columns).
 static void make_inputs(const subject_t *subject, rng_t *rng, int64_t rows, int64_t columns,
                         dt_tensor_t **inputs) {
-  if (subject == &mlp_subject) {
+  if (subject == &mlp_subject || subject == &turned_subject) {
     inputs[0] = tensor_f32(rng, 3, SIZES(rows % 12, columns % 20, 16));
     return;
   }
@@ -104,10 +104,11 @@ static void run_shapes(shapes_fixture_t *fixture, const subject_t *subject) {
 }
 
 static void test_mlp(void **state) { run_shapes(*state, &mlp_subject); }
+static void test_turned(void **state) { run_shapes(*state, &turned_subject); }
 static void test_layer_norm(void **state) { run_shapes(*state, &layer_norm_subject); }
 static void test_softmax(void **state) { run_shapes(*state, &softmax_subject); }
 static void test_columns(void **state) { run_shapes(*state, &columns_subject); }
 static void test_transpose(void **state) { run_shapes(*state, &transpose_subject); }
 
-RUN_TESTS_WITH(setup, teardown, TEST(test_transpose), TEST(test_softmax), TEST(test_columns),
-               TEST(test_layer_norm), TEST(test_mlp))
+RUN_TESTS_WITH(setup, teardown, TEST(test_transpose), TEST(test_turned), TEST(test_softmax),
+               TEST(test_columns), TEST(test_layer_norm), TEST(test_mlp))
