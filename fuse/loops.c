@@ -20,6 +20,40 @@ dt_step_t dt__access_step(dt_program_t *program, dt_buffer_id_t buffer, const dt
   return step == 0 ? DT_STEP_NONE : step == 1 ? DT_STEP_UNIT : DT_STEP_STRIDED;
 }
 
+// By instruction of the stage: its value changes as `var` steps.
+static void find_varying(dt_program_t *program, const dt_stage_t *stage, dt_sym_t var,
+                         bool *out_varying) {
+  for (uint32_t i = 0; i < stage->insts.len; i++) {
+    const dt_inst_t *inst = &stage->insts.items[i];
+    bool varying = inst->sym.id && dt__sym_depends(program->env, inst->sym, var);
+    if (inst->kind == DT_INST_LOAD)
+      varying = dt__access_step(program, inst->buffer, inst->index, var) != DT_STEP_NONE;
+    for (uint32_t k = 0; k < 3; k++)
+      varying |= inst->args[k] < i && out_varying[inst->args[k]];
+    out_varying[i] = varying;
+  }
+}
+
+dt_status_t dt__count_gathers(dt_program_t *program, const dt_stage_t *stage, dt_sym_t var,
+                              dt_step_count_t *count) {
+  bool *varying = DT_ARENA_ARRAY(program->arena, bool, stage->insts.len + 1);
+  if (!varying)
+    return DT_NO_MEMORY();
+  find_varying(program, stage, var, varying);
+  for (uint32_t i = 0; i < stage->insts.len; i++) {
+    const dt_inst_t *bind = &stage->insts.items[i];
+    if (bind->kind != DT_INST_BIND || !varying[i])
+      continue;
+    for (uint32_t k = 0; k < stage->insts.len; k++) {
+      const dt_inst_t *load = &stage->insts.items[k];
+      uint32_t rank =
+          load->kind == DT_INST_LOAD ? dt__program_buffer(program, load->buffer)->rank : 0;
+      count->other += dt__index_uses(program, load->index, rank, bind->sym);
+    }
+  }
+  return NULL;
+}
+
 bool dt__has_inner_loops(const dt_kernel_t *kernel) {
   for (uint32_t s = 0; s < kernel->stages.len; s++)
     if (kernel->stages.items[s].n_loops)

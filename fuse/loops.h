@@ -27,6 +27,10 @@ void dt__kernel_move_loop(dt_kernel_t *kernel, uint32_t from, uint32_t to);
 void dt__count_steps(dt_program_t *program, const dt_stage_t *stage, dt_sym_t var,
                      dt_step_count_t *count);
 
+// Adds those of its loads whose places data decides that changes as `var` steps: no neighbours.
+dt_status_t dt__count_gathers(dt_program_t *program, const dt_stage_t *stage, dt_sym_t var,
+                              dt_step_count_t *count) DT_MUST_USE;
+
 // Drops outer and inner loops of the literal extent 1 (split.c).
 dt_status_t dt__drop_unit_loops(dt_program_t *program, dt_kernel_t *kernel) DT_MUST_USE;
 

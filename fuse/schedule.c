@@ -137,18 +137,22 @@ static void follow_stores(dt_program_t *program, dt_kernel_t *kernel) {
 
 // ---- Lanes over inner or outer loops ----------------------------------------------------------------
 
-static bool inner_lanes_win(dt_program_t *program, const dt_kernel_t *kernel, uint32_t lanes) {
-  if (kernel->n_loops == 0)
-    return true;
+static dt_status_t inner_lanes_win(dt_program_t *program, const dt_kernel_t *kernel, uint32_t lanes,
+                                   bool *out) {
+  *out = kernel->n_loops == 0;
+  if (*out)
+    return NULL;
   dt_step_count_t inner = {0}, outer = {0};
   bool short_inner = true;
   dt_sym_t last = kernel->vars[kernel->n_loops - 1];
   for (uint32_t s = 0; s < kernel->stages.len; s++) {
     const dt_stage_t *stage = &kernel->stages.items[s];
     dt__count_steps(program, stage, last, &outer);
+    DT_TRY(dt__count_gathers(program, stage, last, &outer));
     if (stage->n_loops == 0)
       continue;
     dt__count_steps(program, stage, stage->vars[stage->n_loops - 1], &inner);
+    DT_TRY(dt__count_gathers(program, stage, stage->vars[stage->n_loops - 1], &inner));
     int64_t size = 0;
     if (!dt__sym_is_const(program->env, stage->extents[stage->n_loops - 1], &size) ||
         size >= lanes / 2)
@@ -156,12 +160,13 @@ static bool inner_lanes_win(dt_program_t *program, const dt_kernel_t *kernel, ui
   }
   uint32_t bad_inner = inner.strided + inner.other, bad_outer = outer.strided + outer.other;
   if (short_inner)
-    return false;
+    return NULL;
   // Literals alone: hints must not change in which order a sum is made.
   int64_t columns = 0;
   bool few = dt__sym_is_const(program->env, kernel->extents[kernel->n_loops - 1], &columns) &&
              2 * columns < (int64_t)lanes;
-  return bad_inner == 0 || bad_inner < bad_outer || (few && bad_inner == bad_outer);
+  *out = bad_inner == 0 || bad_inner < bad_outer || (few && bad_inner == bad_outer);
+  return NULL;
 }
 
 // ---- Schedules ------------------------------------------------------------------------------------
@@ -278,18 +283,22 @@ static dt_status_t schedule_loops(dt_program_t *program, dt_kernel_t *kernel,
   uint32_t lanes = lanes_for(program, kernel, target);
   dt_schedule_t schedule = {.lanes = lanes, .unroll = 1, .grain = 1};
   bool alone = reductions_alone(kernel, target);
-  bool inner = dt__has_inner_loops(kernel) && !dt__kernel_in_order(kernel) && !alone;
+  bool inner = dt__has_inner_loops(kernel) && !dt__kernel_in_order(kernel) && !alone, wins = false;
   follow_stores(program, kernel);
-  if (!inner || !inner_lanes_win(program, kernel, lanes))
+  if (inner)
+    DT_TRY(inner_lanes_win(program, kernel, lanes, &wins));
+  if (!wins)
     order_loops(program, kernel, lanes);
   if (!fills_border(program, kernel))
     DT_TRY(dt__merge_outer_loops(program, kernel, kernel->n_loops));
   for (uint32_t s = 0; s < kernel->stages.len; s++)
     DT_TRY(dt__merge_inner_loops(program, &kernel->stages.items[s]));
+  if (inner)
+    DT_TRY(inner_lanes_win(program, kernel, lanes, &wins));
   schedule.unroll = unroll_for(kernel);
   if (is_serial(program, kernel, alone))
     serial(program, kernel, &schedule);
-  else if (inner && inner_lanes_win(program, kernel, lanes))
+  else if (inner && wins)
     inner_lanes(program, kernel, &schedule);
   else
     outer_lanes(program, kernel, &schedule);
