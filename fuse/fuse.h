@@ -28,6 +28,8 @@ dt_status_t dt__fuse_inline(dt_program_t *program, const dt_target_t *target) DT
 dt_status_t dt__fuse_stages(dt_program_t *program, const dt_target_t *target) DT_MUST_USE;
 // Drops kernels and buffers whose values nobody reads.
 dt_status_t dt__fuse_prune(dt_program_t *program, const dt_target_t *target) DT_MUST_USE;
+// Checks of places that are proved to be in range are none.
+dt_status_t dt__fuse_proven(dt_program_t *program, const dt_target_t *target) DT_MUST_USE;
 // Stores a temporary of f32 as f16 or bf16 where that has room for every value in it.
 dt_status_t dt__fuse_narrow(dt_program_t *program, const dt_target_t *target) DT_MUST_USE;
 // Devices: runs products together with the kernels that make their operand A row by row, as one

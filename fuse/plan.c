@@ -51,7 +51,7 @@ static bool depends_on_call(dt_program_t *program, dt_sym_t expr) {
 static bool stage_is_constant(dt_program_t *program, const dt_stage_t *stage, const bool *once) {
   for (uint32_t i = 0; i < stage->insts.len; i++) {
     const dt_inst_t *inst = &stage->insts.items[i];
-    if (inst->kind == DT_INST_BIND)
+    if (dt__inst_checks(inst))
       return false; // its failure belongs to a call
     if (inst->kind == DT_INST_INDEX && depends_on_call(program, inst->sym))
       return false;

@@ -68,6 +68,7 @@ typedef struct stage_t {
   STAGE("inline", "fused", STAGE_LOOP, OPTIONAL, NULL, dt__fuse_inline)                            \
   STAGE("stages", "fused", STAGE_LOOP, OPTIONAL, NULL, dt__fuse_stages)                            \
   STAGE("prune", "fused", STAGE_LOOP, OPTIONAL, NULL, dt__fuse_prune)                              \
+  STAGE("proven", "fused", STAGE_LOOP, OPTIONAL, NULL, dt__fuse_proven)                            \
   STAGE("narrow", "fused", STAGE_LOOP, OPTIONAL, NULL, dt__fuse_narrow)                            \
   STAGE("chains", "fused", STAGE_LOOP, OPTIONAL, NULL, dt__fuse_chains)                            \
   STAGE("slices", "fused", STAGE_LOOP, OPTIONAL, NULL, dt__fuse_slices)                            \

@@ -350,9 +350,10 @@ static const struct {
   const char *name;
   fuse_fn_t fn;
 } passes[] = {
-    {"operands", dt__fuse_operands}, {"split", dt__fuse_split},     {"inline", dt__fuse_inline},
-    {"stages", dt__fuse_stages},     {"prune", dt__fuse_prune},     {"slices", dt__fuse_slices},
-    {"schedule", dt__fuse_schedule}, {"foreach", dt__fuse_foreach}, {"plan", dt__fuse_plan},
+    {"operands", dt__fuse_operands}, {"split", dt__fuse_split},       {"inline", dt__fuse_inline},
+    {"stages", dt__fuse_stages},     {"prune", dt__fuse_prune},       {"proven", dt__fuse_proven},
+    {"slices", dt__fuse_slices},     {"schedule", dt__fuse_schedule}, {"foreach", dt__fuse_foreach},
+    {"plan", dt__fuse_plan},
 };
 #define N_PASSES (sizeof(passes) / sizeof(passes[0]))
 

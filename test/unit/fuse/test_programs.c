@@ -265,10 +265,11 @@ static const struct {
   const char *name;
   fuse_fn_t fn;
 } passes[] = {
-    {"layouts", dt__fuse_layouts},   {"operands", dt__fuse_operands}, {"split", dt__fuse_split},
-    {"inline", dt__fuse_inline},     {"stages", dt__fuse_stages},     {"prune", dt__fuse_prune},
-    {"narrow", dt__fuse_narrow},     {"chains", dt__fuse_chains},     {"slices", dt__fuse_slices},
-    {"schedule", dt__fuse_schedule}, {"foreach", dt__fuse_foreach},   {"plan", dt__fuse_plan},
+    {"layouts", dt__fuse_layouts}, {"operands", dt__fuse_operands}, {"split", dt__fuse_split},
+    {"inline", dt__fuse_inline},   {"stages", dt__fuse_stages},     {"prune", dt__fuse_prune},
+    {"proven", dt__fuse_proven},   {"narrow", dt__fuse_narrow},     {"chains", dt__fuse_chains},
+    {"slices", dt__fuse_slices},   {"schedule", dt__fuse_schedule}, {"foreach", dt__fuse_foreach},
+    {"plan", dt__fuse_plan},
 };
 
 static const dt_target_t gpu = {.device = DT_CUDA,
