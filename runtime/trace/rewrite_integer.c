@@ -7,6 +7,11 @@
 //
 // Sums are of 32 bits and wrap, as do products: a ring, in which this is exact. Where b is made of
 // constants its sums are computed once; where zb is 0, as in most models, rows of a are not summed.
+//
+// A product of floats that are such integers times a scale is the product of the integers, times
+// both scales, as long as its sums do not wrap:
+//
+//   sum (a - za) sa (b - zb) sb = sa sb sum (a - za)(b - zb)
 #include "runtime/trace/rewrites.h"
 
 #include "runtime/base/status.h"
@@ -19,7 +24,8 @@
 // An operand: views of [x - zero], x cast from 8 bits.
 typedef struct side_t {
   uint32_t x;                 // node of 8 bits
-  uint32_t zero;              // node of i32 with one number along k, in x's dims; 0: none
+  uint32_t zero;              // node with one number along k, in x's dims; 0: none
+  uint32_t scale;             // the same, of f32; 0: x - zero is of i32
   uint32_t views[MOST_VIEWS]; // of x - zero, the last one first
   uint32_t n_views;
   bool constant;
@@ -64,11 +70,40 @@ static bool is_view(const dt_match_t *m, const dt_node_t *node) {
 
 static bool is_byte(dt_dtype_t dtype) { return dtype == DT_U8 || dtype == DT_I8; }
 
-uint32_t dt__match_byte(const dt_match_t *m, uint32_t id) {
+static uint32_t byte_as(const dt_match_t *m, uint32_t id, dt_dtype_t dtype) {
   const dt_node_t *node = dt__match_node(m, id);
-  bool is = node->op == DT_OP_cast && node->dtype == DT_I32 &&
+  bool is = node->op == DT_OP_cast && node->dtype == dtype &&
             is_byte(dt__match_node(m, node->inputs[0].id)->dtype);
   return is ? node->inputs[0].id : 0;
+}
+
+uint32_t dt__match_byte(const dt_match_t *m, uint32_t id) { return byte_as(m, id, DT_I32); }
+
+static uint32_t unexpanded(const dt_match_t *m, uint32_t id) {
+  while (dt__match_node(m, id)->op == DT_OP_expand)
+    id = dt__match_node(m, id)->inputs[0].id;
+  return id;
+}
+
+bool dt__match_bytes(const dt_match_t *m, uint32_t id, bool real, dt_match_bytes_t *out) {
+  dt_dtype_t dtype = real ? DT_F32 : DT_I32;
+  const dt_node_t *node = dt__match_node(m, id);
+  *out = (dt_match_bytes_t){.scale = 0};
+  if (node->dtype != dtype)
+    return false;
+  if (real) {
+    if (node->op != DT_OP_mul)
+      return false;
+    out->scale = unexpanded(m, node->inputs[1].id);
+    id = node->inputs[0].id;
+    node = dt__match_node(m, id);
+  }
+  if (node->op == DT_OP_sub) {
+    out->zero = unexpanded(m, node->inputs[1].id);
+    id = node->inputs[0].id;
+  }
+  out->x = byte_as(m, id, dtype);
+  return out->x != 0;
 }
 
 // Which dim of x the product sums over, `k` in the operand.
@@ -81,35 +116,36 @@ static uint32_t dim_in_x(const dt_match_t *m, const side_t *side, uint32_t k) {
   return k;
 }
 
-static bool read_side(const dt_match_t *m, uint32_t id, uint32_t from_end, side_t *out) {
+// One number along k, dim `own` of x, and for all of a batch.
+static bool is_of_matrix(const dt_match_t *m, const side_t *side, uint32_t id, uint32_t own) {
+  const dt_node_t *node = dt__match_node(m, id);
+  if (node->rank != dt__match_node(m, side->x)->rank || !is_one(m, node->sizes[own]))
+    return false;
+  for (uint32_t d = 0; d + 2 < node->rank; d++)
+    if (!is_one(m, node->sizes[d]))
+      return false;
+  return true;
+}
+
+static bool read_side(const dt_match_t *m, uint32_t id, uint32_t from_end, bool real, side_t *out) {
   const dt_node_t *node = dt__match_node(m, id);
   uint32_t k = node->rank - from_end;
+  dt_match_bytes_t found;
   *out = (side_t){.constant = dt__rewrite_is_constant(m, id)};
   while (is_view(m, node) && out->n_views < MOST_VIEWS) {
     out->views[out->n_views++] = id;
     id = node->inputs[0].id;
     node = dt__match_node(m, id);
   }
-  out->x = dt__match_byte(m, id);
-  if (node->op == DT_OP_sub) {
-    out->x = dt__match_byte(m, node->inputs[0].id);
-    out->zero = node->inputs[1].id;
-  }
-  if (!out->x)
+  if (!dt__match_bytes(m, id, real, &found))
     return false;
+  out->x = found.x;
+  out->zero = found.zero;
+  out->scale = found.scale;
   out->dtype = dt__match_node(m, out->x)->dtype;
-  if (!out->zero)
-    return true;
-  while (dt__match_node(m, out->zero)->op == DT_OP_expand)
-    out->zero = dt__match_node(m, out->zero)->inputs[0].id;
-  const dt_node_t *zero = dt__match_node(m, out->zero);
   uint32_t own = dim_in_x(m, out, k);
-  if (zero->rank != dt__match_node(m, out->x)->rank || !is_one(m, zero->sizes[own]))
-    return false;
-  for (uint32_t d = 0; d + 2 < zero->rank; d++) // of a matrix, not of each in a batch
-    if (!is_one(m, zero->sizes[d]))
-      return false;
-  return true;
+  return (!out->zero || is_of_matrix(m, out, out->zero, own)) &&
+         (!out->scale || is_of_matrix(m, out, out->scale, own));
 }
 
 // The one number that a zero point is, where the program wrote it.
@@ -135,8 +171,9 @@ static uint32_t moved_side(const dt_match_t *m, const side_t sides[2]) {
 
 static bool read_sides(const dt_match_t *m, uint32_t product, side_t sides[2]) {
   const dt_node_t *node = dt__match_node(m, product);
-  return node->dtype == DT_I32 && read_side(m, node->inputs[0].id, 1, &sides[0]) &&
-         read_side(m, node->inputs[1].id, 2, &sides[1]);
+  bool real = node->dtype == DT_F32;
+  return read_side(m, node->inputs[0].id, 1, real, &sides[0]) &&
+         read_side(m, node->inputs[1].id, 2, real, &sides[1]);
 }
 
 static bool find(dt_match_t *m, uint32_t root) {
@@ -154,6 +191,28 @@ static bool find(dt_match_t *m, uint32_t root) {
     return false;
   m->wild[0] = dt__match_node(m, root)->inputs[0].id;
   m->wild[1] = dt__match_node(m, root)->inputs[1].id;
+  return dt__rewrite_take(m, root);
+}
+
+bool dt__match_sums_fit(const dt_match_t *m, dt_sym_t terms) {
+  return dt__sym_range(m->r->work.env, terms).hi <= DT_MOST_BYTE_TERMS;
+}
+
+static bool find_real(dt_match_t *m, uint32_t root) {
+  side_t sides[2];
+  const dt_node_t *node = dt__match_node(m, root), *a = dt__match_node(m, node->inputs[0].id);
+  if (m->r->site->device != DT_CPU || node->dtype != DT_F32)
+    return false;
+  bool are = read_sides(m, root, sides);
+  if (!are || !dt__match_sums_fit(m, a->sizes[a->rank - 1])) {
+    dt__match_miss(m, 1, root, "%s",
+                   are ? "its sums may not fit 32 bits"
+                       : "wanted operands dequantised from 8 bits, with a number for each row or "
+                         "column");
+    return false;
+  }
+  m->wild[0] = node->inputs[0].id;
+  m->wild[1] = node->inputs[1].id;
   return dt__rewrite_take(m, root);
 }
 
@@ -209,6 +268,7 @@ static dt_value_t zero_of(dt_match_t *m, dt_trace_t *t, const side_t *side, bool
     return all ? number(t, all) : (dt_value_t){0};
   }
   dt_value_t zero = turned(m, t, side, dt__trace_value(t, (dt_node_id_t){side->zero}));
+  zero = dt_cast(t, zero, DT_I32);
   return more ? dt_add(t, zero, number(t, more)) : zero;
 }
 
@@ -237,8 +297,20 @@ static dt_status_t build(dt_match_t *m, dt_trace_t *t, const dt_value_t *in, dt_
   }
   if (zero[1].id)
     out[0] = dt_sub(t, out[0], dt_mul(t, zero[1], sums_of(m, t, &sides[0], x[0], -1)));
+  if (!sides[0].scale)
+    return NULL;
+  dt_value_t scales[2];
+  for (uint32_t s = 0; s < 2; s++)
+    scales[s] = turned(m, t, &sides[s], dt__trace_value(t, (dt_node_id_t){sides[s].scale}));
+  out[0] = dt_mul(t, dt_cast(t, out[0], DT_F32), dt_mul(t, scales[0], scales[1]));
   return NULL;
 }
 
 const dt_rewrite_row_t dt__rewrite_integer_product = {
     .roots = {DT_OP_matmul}, .anchors = {DT_OP_cast}, .n_values = 2, .find = find, .build = build};
+
+const dt_rewrite_row_t dt__rewrite_real_product = {.roots = {DT_OP_matmul},
+                                                   .anchors = {DT_OP_cast},
+                                                   .n_values = 2,
+                                                   .find = find_real,
+                                                   .build = build};

@@ -14,27 +14,41 @@
 
 // ---- Convolutions -------------------------------------------------------------------------------
 typedef struct side_t {
-  uint32_t x; // node of 8 bits
+  uint32_t x;     // node of 8 bits
+  uint32_t scale; // node of f32, one number or one for each kernel; 0: none, x is of i32
   dt_dtype_t dtype;
   int64_t zero;
 } side_t;
 
-static bool read_side(const dt_match_t *m, uint32_t id, side_t *out) {
+static bool has_one_each(const dt_match_t *m, uint32_t id, uint32_t kernels) {
   const dt_node_t *node = dt__match_node(m, id);
-  double zero = 0;
-  *out = (side_t){.x = dt__match_byte(m, id)};
-  if (node->op == DT_OP_sub) {
-    uint32_t number = node->inputs[1].id;
-    out->x = dt__match_byte(m, node->inputs[0].id);
-    while (dt__is_broadcast(dt__match_node(m, number)->op))
-      number = dt__match_node(m, number)->inputs[0].id;
-    if (dt__match_node(m, number)->op != DT_OP_scalar || !dt__match_number(m, number, &zero))
+  int64_t size = 0;
+  for (uint32_t d = kernels; d < node->rank; d++)
+    if (!dt__sym_is_const(m->r->work.env, node->sizes[d], &size) || size != 1)
       return false;
-  }
-  out->zero = (int64_t)zero;
-  out->dtype = out->x ? dt__match_node(m, out->x)->dtype : DT_DTYPE_NONE;
+  return true;
+}
+
+// `kernels`: how many leading dims a scale may have numbers for.
+static bool read_side(const dt_match_t *m, uint32_t id, bool real, uint32_t kernels, side_t *out) {
+  dt_match_bytes_t found;
+  double zero = 0;
+  *out = (side_t){.x = 0};
+  if (!dt__match_bytes(m, id, real, &found))
+    return false;
+  uint32_t number = found.zero;
+  while (number && dt__is_broadcast(dt__match_node(m, number)->op))
+    number = dt__match_node(m, number)->inputs[0].id;
+  if (number &&
+      (dt__match_node(m, number)->op != DT_OP_scalar || !dt__match_number(m, number, &zero)))
+    return false;
+  if (found.scale && (dt__match_node(m, found.scale)->rank != dt__match_node(m, found.x)->rank ||
+                      !has_one_each(m, found.scale, kernels)))
+    return false;
+  *out = (side_t){.x = found.x, .scale = found.scale, .zero = (int64_t)zero};
+  out->dtype = dt__match_node(m, out->x)->dtype;
   int64_t low = out->dtype == DT_U8 ? 0 : -MOVE;
-  return out->x && out->zero >= low && out->zero < low + 2 * MOVE;
+  return out->zero >= low && out->zero < low + 2 * MOVE;
 }
 
 typedef struct conv_t {
@@ -44,9 +58,12 @@ typedef struct conv_t {
 
 static const char *read_conv(const dt_match_t *m, uint32_t id, conv_t *out) {
   const dt_node_t *node = dt__match_node(m, id);
+  bool real = node->dtype == DT_F32;
   *out = (conv_t){.moves_x = false};
-  if (!read_side(m, node->inputs[0].id, &out->x) || !read_side(m, node->inputs[1].id, &out->w))
-    return "wanted operands cast from 8 bits, less one number that the program wrote";
+  if (!read_side(m, node->inputs[0].id, real, 0, &out->x) ||
+      !read_side(m, node->inputs[1].id, real, 1, &out->w))
+    return real ? "wanted operands dequantised from 8 bits, of one zero point that the program wrote"
+                : "wanted operands cast from 8 bits, less one number that the program wrote";
   if (out->x.dtype == out->w.dtype) {
     out->moves_w = out->w.dtype == DT_U8 && out->w.zero == MOVE;
     out->moves_x = !out->moves_w;
@@ -78,6 +95,28 @@ static bool find_conv(dt_match_t *m, uint32_t root) {
     return false;
   m->wild[0] = dt__match_node(m, root)->inputs[0].id;
   m->wild[1] = dt__match_node(m, root)->inputs[1].id;
+  return dt__rewrite_take(m, root);
+}
+
+// The same of floats that are integers of 8 bits times a scale.
+static bool find_real(dt_match_t *m, uint32_t root) {
+  conv_t c;
+  const dt_node_t *node = dt__match_node(m, root);
+  if (m->r->site->device != DT_CPU || node->dtype != DT_F32)
+    return false;
+  const char *why = read_conv(m, root, &c);
+  dt_sym_t terms = dt__sym_const(m->r->work.env, 1);
+  const dt_node_t *w = dt__match_node(m, node->inputs[1].id);
+  for (uint32_t d = 1; d < w->rank; d++)
+    terms = dt__sym_mul(m->r->work.env, terms, w->sizes[d]);
+  if (!why && !dt__match_sums_fit(m, terms))
+    why = "its sums may not fit 32 bits";
+  if (why) {
+    dt__match_miss(m, 1, root, "%s", why);
+    return false;
+  }
+  m->wild[0] = node->inputs[0].id;
+  m->wild[1] = node->inputs[1].id;
   return dt__rewrite_take(m, root);
 }
 
@@ -123,15 +162,20 @@ static dt_status_t build_conv(dt_match_t *m, dt_trace_t *t, const dt_value_t *in
   dt_value_t operands[2] = {padded(m, t, x, zero, &attrs), dt_cast(t, w, DT_I32)};
   operands[0] = dt_cast(t, operands[0], DT_I32);
   out[0] = dt__trace_add(t, DT_OP_conv, operands, 2, &attrs);
-  if (!zero)
+  if (zero) {
+    int32_t axes[DT_MAX_RANK];
+    uint32_t rank = node.rank;
+    for (uint32_t d = 1; d < rank; d++)
+      axes[d - 1] = (int32_t)d;
+    dt_value_t sums = dt_sum(t, operands[1], rank - 1, axes, true); // [O, 1, …]
+    sums = dt_transpose(t, sums, 0, 1);
+    out[0] = dt_sub(t, out[0], dt_mul(t, sums, dt_scalar(t, DT_I32, (double)zero)));
+  }
+  if (!c.x.scale)
     return NULL;
-  int32_t axes[DT_MAX_RANK];
-  uint32_t rank = node.rank;
-  for (uint32_t d = 1; d < rank; d++)
-    axes[d - 1] = (int32_t)d;
-  dt_value_t sums = dt_sum(t, operands[1], rank - 1, axes, true); // [O, 1, …]
-  sums = dt_transpose(t, sums, 0, 1);
-  out[0] = dt_sub(t, out[0], dt_mul(t, sums, dt_scalar(t, DT_I32, (double)zero)));
+  dt_value_t kernels = dt_transpose(t, dt__trace_value(t, (dt_node_id_t){c.w.scale}), 0, 1);
+  dt_value_t scale = dt_mul(t, dt__trace_value(t, (dt_node_id_t){c.x.scale}), kernels);
+  out[0] = dt_mul(t, dt_cast(t, out[0], DT_F32), scale);
   return NULL;
 }
 
@@ -140,6 +184,12 @@ const dt_rewrite_row_t dt__rewrite_integer_conv = {.roots = {DT_OP_conv},
                                                    .n_values = 2,
                                                    .find = find_conv,
                                                    .build = build_conv};
+
+const dt_rewrite_row_t dt__rewrite_real_conv = {.roots = {DT_OP_conv},
+                                                .anchors = {DT_OP_conv},
+                                                .n_values = 2,
+                                                .find = find_real,
+                                                .build = build_conv};
 
 // ---- Views --------------------------------------------------------------------------------------
 typedef struct views_t {

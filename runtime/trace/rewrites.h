@@ -33,4 +33,13 @@ bool dt__rewrite_take(dt_match_t *m, uint32_t id);
 // rewrite_integer.c: x of a cast from 8 bits to 32, by its node; 0: node `id` is none.
 uint32_t dt__match_byte(const dt_match_t *m, uint32_t id);
 
+// (x - zero), or (x - zero) * scale where `real`: x of 8 bits, the others before they are repeated.
+typedef struct dt_match_bytes_t {
+  uint32_t x, zero, scale; // nodes; 0: none
+} dt_match_bytes_t;
+bool dt__match_bytes(const dt_match_t *m, uint32_t id, bool real, dt_match_bytes_t *out);
+// Whether sums of so many products of integers of 8 bits less zero points fit 32 bits.
+#define DT_MOST_BYTE_TERMS (INT32_MAX / (255 * 255))
+bool dt__match_sums_fit(const dt_match_t *m, dt_sym_t terms);
+
 #endif // DT_RUNTIME_TRACE_REWRITES_H

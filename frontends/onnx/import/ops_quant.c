@@ -7,6 +7,17 @@
 
 #include "runtime/base/dtype.h"
 
+// All elements of input k are this number.
+static bool is_all(dt_imp_node_t *n, uint32_t k, int64_t *out) {
+  const dt_imp_known_t *known = dt__imp_known(n, k);
+  bool same = known && known->n > 0 && dt__imp_is_literal(n, known->items[0].sym, out);
+  for (uint32_t i = 1; same && i < known->n; i++) {
+    int64_t other = 0;
+    same = dt__imp_is_literal(n, known->items[i].sym, &other) && other == *out;
+  }
+  return same;
+}
+
 // ---- Scales and zero points over a tensor -----------------------------------------------------------
 // Element i of input `v` along `axis` serves elements i * block … of x.
 static dt_value_t over_blocks(dt_imp_node_t *n, dt_value_t v, dt_value_t x, int32_t axis,
@@ -122,8 +133,12 @@ void dt__imp_make_DequantizeLinear(dt_imp_node_t *n) {
   dt_value_t q = dt__imp_in(n, 0), scale = dt_cast(n->t, spread(n, 1, q), DT_F32);
   dt_dtype_t to = optional_dtype(n, "output_dtype", dt__imp_dtype(n, 1));
   dt_value_t x = dt_cast(n->t, q, DT_F32);
-  if (dt__imp_has(n, 2))
+  int64_t all = 0;
+  bool same = !dt__imp_has(n, 2) || is_all(n, 2, &all);
+  if (!same)
     x = dt_sub(n->t, x, dt_cast(n->t, spread(n, 2, q), DT_F32));
+  else if (all)
+    x = dt_sub(n->t, x, dt_scalar(n->t, DT_F32, (double)all));
   dt__imp_out_as(n, 0, dt_mul(n->t, x, scale), to);
 }
 
@@ -140,17 +155,6 @@ static dt_value_t of_columns(dt_imp_node_t *n, uint32_t k) {
 }
 
 typedef dt_value_t (*side_fn_t)(dt_imp_node_t *n, uint32_t k);
-
-// All elements of input k are this number.
-static bool is_all(dt_imp_node_t *n, uint32_t k, int64_t *out) {
-  const dt_imp_known_t *known = dt__imp_known(n, k);
-  bool same = known && known->n > 0 && dt__imp_is_literal(n, known->items[0].sym, out);
-  for (uint32_t i = 1; same && i < known->n; i++) {
-    int64_t other = 0;
-    same = dt__imp_is_literal(n, known->items[i].sym, &other) && other == *out;
-  }
-  return same;
-}
 
 static dt_value_t centred(dt_imp_node_t *n, uint32_t k, uint32_t zero, side_fn_t side) {
   dt_value_t x = dt_cast(n->t, dt__imp_in(n, k), DT_I32);
