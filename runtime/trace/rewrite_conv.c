@@ -5,7 +5,8 @@
 //        conv(x, w) ─► + b ─► - mean ─► * scale ─► / deviation ─► + shift      steps, in any order
 //        conv(x, w s) + t         s, t: the steps done on 1 and 0
 //
-// w s and t are made of constants, so they are computed once, when a variant is made.
+// w s and t are made of constants, so they are computed once, when a variant is made. Of dequantised
+// integers the scale goes to that of the integers' sum (rewrite_integer_conv.c).
 #include "runtime/trace/rewrites.h"
 
 #include "runtime/base/dtype.h"
@@ -166,10 +167,14 @@ static dt_status_t build(dt_match_t *m, dt_trace_t *t, const dt_value_t *in, dt_
   while (n-- > 0)
     do_step(t, node.dtype, &steps[n], &a);
   // [1, M, 1, …] over w's dims: [M, C, …], or [C, M, …] of a transposed one.
-  if (node.op == DT_OP_conv)
-    a.scale = dt_transpose(t, a.scale, 0, 1);
-  dt_value_t operands[2] = {in[0], dt_mul(t, in[1], a.scale)};
-  out[0] = dt__trace_add(t, node.op, operands, 2, node.attrs);
+  if (dt__match_real_conv(m, conv)) {
+    DT_TRY(dt__rewrite_real_sum(m, t, conv, &a.scale, &out[0]));
+  } else {
+    if (node.op == DT_OP_conv)
+      a.scale = dt_transpose(t, a.scale, 0, 1);
+    dt_value_t operands[2] = {in[0], dt_mul(t, in[1], a.scale)};
+    out[0] = dt__trace_add(t, node.op, operands, 2, node.attrs);
+  }
   if (a.shift.id)
     out[0] = dt_add(t, out[0], a.shift);
   return NULL;

@@ -98,25 +98,30 @@ static bool find_conv(dt_match_t *m, uint32_t root) {
   return dt__rewrite_take(m, root);
 }
 
-// The same of floats that are integers of 8 bits times a scale.
-static bool find_real(dt_match_t *m, uint32_t root) {
+// The same of floats that are integers of 8 bits times a scale. NULL: it is.
+static const char *refuse_real(const dt_match_t *m, uint32_t id) {
   conv_t c;
-  const dt_node_t *node = dt__match_node(m, root);
-  if (m->r->site->device != DT_CPU || node->dtype != DT_F32)
-    return false;
-  const char *why = read_conv(m, root, &c);
+  const dt_node_t *node = dt__match_node(m, id);
+  if (m->r->site->device != DT_CPU || node->op != DT_OP_conv || node->dtype != DT_F32)
+    return "wanted a convolution of f32, on a CPU";
+  const char *why = read_conv(m, id, &c);
   dt_sym_t terms = dt__sym_const(m->r->work.env, 1);
   const dt_node_t *w = dt__match_node(m, node->inputs[1].id);
   for (uint32_t d = 1; d < w->rank; d++)
     terms = dt__sym_mul(m->r->work.env, terms, w->sizes[d]);
-  if (!why && !dt__match_sums_fit(m, terms))
-    why = "its sums may not fit 32 bits";
+  return why || dt__match_sums_fit(m, terms) ? why : "its sums may not fit 32 bits";
+}
+
+bool dt__match_real_conv(const dt_match_t *m, uint32_t conv) { return !refuse_real(m, conv); }
+
+static bool find_real(dt_match_t *m, uint32_t root) {
+  const char *why = refuse_real(m, root);
   if (why) {
     dt__match_miss(m, 1, root, "%s", why);
     return false;
   }
-  m->wild[0] = node->inputs[0].id;
-  m->wild[1] = node->inputs[1].id;
+  m->wild[0] = dt__match_node(m, root)->inputs[0].id;
+  m->wild[1] = dt__match_node(m, root)->inputs[1].id;
   return dt__rewrite_take(m, root);
 }
 
@@ -147,36 +152,57 @@ static dt_value_t padded(dt_match_t *m, dt_trace_t *t, dt_value_t x, int64_t zer
   return any ? dt_pad(t, x, sides[0], sides[1], (double)zero) : x;
 }
 
+// The sum of integers, zero points included.
+static dt_value_t integer_sum(dt_match_t *m, dt_trace_t *t, const dt_node_t *node,
+                              const conv_t *c) {
+  dt_attrs_t attrs;
+  memcpy(&attrs, node->attrs, sizeof(attrs));
+  int64_t zero = c->x.zero + (!c->moves_x ? 0 : c->x.dtype == DT_I8 ? MOVE : -MOVE);
+  dt_value_t x = bytes_of(t, &c->x, c->moves_x), w = bytes_of(t, &c->w, c->moves_w);
+  dt_value_t operands[2] = {padded(m, t, x, zero, &attrs), dt_cast(t, w, DT_I32)};
+  operands[0] = dt_cast(t, operands[0], DT_I32);
+  dt_value_t sum = dt__trace_add(t, DT_OP_conv, operands, 2, &attrs);
+  if (!zero)
+    return sum;
+  int32_t axes[DT_MAX_RANK];
+  for (uint32_t d = 1; d < node->rank; d++)
+    axes[d - 1] = (int32_t)d;
+  dt_value_t sums = dt_sum(t, operands[1], node->rank - 1, axes, true); // [O, 1, …]
+  sums = dt_transpose(t, sums, 0, 1);
+  return dt_sub(t, sum, dt_mul(t, sums, dt_scalar(t, DT_I32, (double)zero)));
+}
+
 static dt_status_t build_conv(dt_match_t *m, dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
                               void *closure) {
   conv_t c;
-  dt_node_t node = *dt__match_node(m, m->outputs[0]);
-  dt_attrs_t attrs;
+  dt_node_t node = *dt__match_node(m, m->outputs[0]); // nodes move as others are added
   (void)in;
   (void)closure;
   if (read_conv(m, m->outputs[0], &c))
     return DT_FAIL(DT_E_INTERNAL, "the operands of a convolution of 8 bits are gone");
-  memcpy(&attrs, node.attrs, sizeof(attrs));
-  int64_t zero = c.x.zero + (!c.moves_x ? 0 : c.x.dtype == DT_I8 ? MOVE : -MOVE);
-  dt_value_t x = bytes_of(t, &c.x, c.moves_x), w = bytes_of(t, &c.w, c.moves_w);
-  dt_value_t operands[2] = {padded(m, t, x, zero, &attrs), dt_cast(t, w, DT_I32)};
-  operands[0] = dt_cast(t, operands[0], DT_I32);
-  out[0] = dt__trace_add(t, DT_OP_conv, operands, 2, &attrs);
-  if (zero) {
-    int32_t axes[DT_MAX_RANK];
-    uint32_t rank = node.rank;
-    for (uint32_t d = 1; d < rank; d++)
-      axes[d - 1] = (int32_t)d;
-    dt_value_t sums = dt_sum(t, operands[1], rank - 1, axes, true); // [O, 1, …]
-    sums = dt_transpose(t, sums, 0, 1);
-    out[0] = dt_sub(t, out[0], dt_mul(t, sums, dt_scalar(t, DT_I32, (double)zero)));
-  }
-  if (!c.x.scale)
-    return NULL;
+  out[0] = integer_sum(m, t, &node, &c);
+  return NULL;
+}
+
+dt_status_t dt__rewrite_real_sum(dt_match_t *m, dt_trace_t *t, uint32_t conv,
+                                 const dt_value_t *more, dt_value_t *out) {
+  conv_t c;
+  dt_node_t node = *dt__match_node(m, conv);
+  if (read_conv(m, conv, &c))
+    return DT_FAIL(DT_E_INTERNAL, "the operands of a convolution of 8 bits are gone");
   dt_value_t kernels = dt_transpose(t, dt__trace_value(t, (dt_node_id_t){c.w.scale}), 0, 1);
   dt_value_t scale = dt_mul(t, dt__trace_value(t, (dt_node_id_t){c.x.scale}), kernels);
-  out[0] = dt_mul(t, dt_cast(t, out[0], DT_F32), scale);
+  if (more)
+    scale = dt_mul(t, scale, *more);
+  *out = dt_mul(t, dt_cast(t, integer_sum(m, t, &node, &c), DT_F32), scale);
   return NULL;
+}
+
+static dt_status_t build_real(dt_match_t *m, dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
+                              void *closure) {
+  (void)in;
+  (void)closure;
+  return dt__rewrite_real_sum(m, t, m->outputs[0], NULL, &out[0]);
 }
 
 const dt_rewrite_row_t dt__rewrite_integer_conv = {.roots = {DT_OP_conv},
@@ -189,7 +215,7 @@ const dt_rewrite_row_t dt__rewrite_real_conv = {.roots = {DT_OP_conv},
                                                 .anchors = {DT_OP_conv},
                                                 .n_values = 2,
                                                 .find = find_real,
-                                                .build = build_conv};
+                                                .build = build_real};
 
 // ---- Views --------------------------------------------------------------------------------------
 typedef struct views_t {

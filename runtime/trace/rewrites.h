@@ -42,4 +42,10 @@ bool dt__match_bytes(const dt_match_t *m, uint32_t id, bool real, dt_match_bytes
 #define DT_MOST_BYTE_TERMS (INT32_MAX / (255 * 255))
 bool dt__match_sums_fit(const dt_match_t *m, dt_sym_t terms);
 
+// rewrite_integer_conv.c: whether node `conv` is a convolution of dequantised integers of 8 bits.
+bool dt__match_real_conv(const dt_match_t *m, uint32_t conv);
+// The same as a sum of integers times scales, and times `more`, of the result's dims, if not NULL.
+dt_status_t dt__rewrite_real_sum(dt_match_t *m, dt_trace_t *t, uint32_t conv,
+                                 const dt_value_t *more, dt_value_t *out) DT_MUST_USE;
+
 #endif // DT_RUNTIME_TRACE_REWRITES_H
