@@ -61,11 +61,23 @@ static bool terms_are_plain(const dt_channels_t *c, const dt_stage_t *stage, con
   return true;
 }
 
-// Weights times what a call computes, with enough to do for each place. Integers of 8 bits stay:
-// their words are of neighbours along one loop.
+// Whether there is a template for x times w: of integers of 8 bits as they are, or of what is
+// multiplied.
+static bool has_template(const dt_channels_t *c, const dt_contraction_t *roles) {
+  const dt_inst_t *insts = roles->stage->insts.items;
+  const dt_inst_t *w = &insts[roles->a], *x = &insts[roles->b];
+  const char *why = NULL;
+  if (dt_dtype_size(w->dtype) != 1 || dt_dtype_size(x->dtype) != 1) {
+    w = &insts[roles->a_factor];
+    x = &insts[roles->b_factor];
+  }
+  dt_dtype_t sum = roles->stage->reductions.items[0].dtype;
+  return dt__matmul_row(c->target, x->dtype, w->dtype, sum, &why) != NULL;
+}
+
+// Weights times what a call computes, with enough to do for each place.
 static bool is_candidate(dt_channels_t *c, dt_kernel_t *kernel, dt_contraction_t *roles) {
   dt_program_t *program = c->program;
-  const char *why = NULL;
   int64_t rows = 0, terms = 0;
   if (kernel->schedules.len || kernel->n_loops > 3 ||
       !dt__contraction_roles(program, kernel, roles, NULL) || kernel->stages.len != 2)
@@ -73,16 +85,12 @@ static bool is_candidate(dt_channels_t *c, dt_kernel_t *kernel, dt_contraction_t
   const dt_inst_t *insts = roles->stage->insts.items;
   const dt_inst_t *w = &insts[roles->a], *x = &insts[roles->b];
   const dt_stage_t *last = &kernel->stages.items[1];
-  if (dt_dtype_size(w->dtype) == 1 && dt_dtype_size(x->dtype) == 1)
-    return false;
   return dt__is_fixed(program, &c->fixed, w->buffer) &&
          !dt__is_fixed(program, &c->fixed, x->buffer) && x->mask == DT_NO_INST &&
          w->mask == DT_NO_INST && last->stores.len == 1 &&
          dt__sym_is_const(program->env, kernel->extents[kernel->n_loops - 2], &rows) &&
          rows >= LEAST_CHANNELS && dt__sym_is_const(program->env, roles->extent_k, &terms) &&
-         terms >= LEAST_TERMS &&
-         dt__matmul_row(c->target, insts[roles->b_factor].dtype, insts[roles->a_factor].dtype,
-                        roles->stage->reductions.items[0].dtype, &why) != NULL;
+         terms >= LEAST_TERMS && has_template(c, roles);
 }
 
 static void exchange(dt_sym_t *a, dt_sym_t *b) {

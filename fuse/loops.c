@@ -98,7 +98,8 @@ void dt__count_steps(dt_program_t *program, const dt_stage_t *stage, dt_sym_t va
 typedef struct merge_t {
   dt_program_t *program;
   dt_sym_t high, low, low_extent, whole;
-  bool loose; // stores may walk it otherwise
+  bool loose;      // stores may walk it otherwise
+  uint32_t packed; // 1 + a load that is found by the number of all loops; 0: none
 } merge_t;
 
 // offset == c * low_extent * high + c * low + rest.
@@ -132,7 +133,8 @@ static bool stage_knows_neither(const merge_t *m, const dt_stage_t *stage) {
 static bool stage_walks_as_one(const merge_t *m, const dt_stage_t *stage) {
   for (uint32_t i = 0; i < stage->insts.len; i++) {
     const dt_inst_t *inst = &stage->insts.items[i];
-    if (inst->kind == DT_INST_LOAD && !walks_as_one(m, inst->buffer, inst->index))
+    if (inst->kind == DT_INST_LOAD && i + 1 != m->packed &&
+        !walks_as_one(m, inst->buffer, inst->index))
       return false;
   }
   for (uint32_t i = 0; i < stage->stores.len && !m->loose; i++)
@@ -153,7 +155,7 @@ static dt_status_t rewrite(const merge_t *m, const dt_stage_t *from, dt_stage_t 
   DT_TRY(dt__body_copy_results(&copy));
   dt_step_count_t count = {0};
   dt__count_steps(program, out, m->whole, &count);
-  *linear = *linear && count.other <= (m->loose ? out->stores.len : 0);
+  *linear = *linear && count.other <= (m->loose ? out->stores.len : 0) + (m->packed ? 1 : 0);
   return dt__symenv_status(program->env);
 }
 
@@ -338,10 +340,11 @@ dt_status_t dt__merge_columns(dt_program_t *program) {
   return dt__symenv_status(program->env);
 }
 
-dt_status_t dt__merge_inner_loops(dt_program_t *program, dt_stage_t *stage) {
+dt_status_t dt__merge_inner_loops(dt_program_t *program, dt_stage_t *stage, uint32_t packed) {
   for (uint32_t at = dt__stage_in_order(stage) ? 0 : stage->n_loops; at-- > 1;) {
     dt_sym_t extent;
     merge_t m = start(program, stage->vars, stage->extents, at - 1, &extent);
+    m.packed = packed + 1;
     dt_stage_t fresh;
     bool linear = true;
     if (!stage_walks_as_one(&m, stage))

@@ -52,6 +52,8 @@ dt_status_t dt__merge_columns(dt_program_t *program) DT_MUST_USE;
 // Splits the stage's inner loops that indices take apart, and drops those of one iteration
 // (split.c).
 dt_status_t dt__split_inner_loops(dt_program_t *program, dt_stage_t *stage) DT_MUST_USE;
-dt_status_t dt__merge_inner_loops(dt_program_t *program, dt_stage_t *stage) DT_MUST_USE;
+// Load `packed` (DT_NO_INST: none) is found by the number of all loops together, however many.
+dt_status_t dt__merge_inner_loops(dt_program_t *program, dt_stage_t *stage,
+                                  uint32_t packed) DT_MUST_USE;
 
 #endif // DT_FUSE_LOOPS_H

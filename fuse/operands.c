@@ -365,10 +365,10 @@ static bool is_multiple(dt_symenv_t *env, dt_sym_t extent, dt_sym_t of) {
   return dt__sym_known_eq(env, dt__sym_mod(env, extent, of), dt__sym_const(env, 0));
 }
 
-// Loop `v` of the contraction, `extent` times, in blocks of `by`: a dim and a loop of blocks now;
-// *out is the expression that, with the loop within a block, it becomes.
+// What loops of the contraction count, `v`, `extent` times, in blocks of `by`: a dim and a loop of
+// blocks now; `whole` is the expression that, with the loop within a block, it becomes.
 typedef struct blocked_t {
-  dt_sym_t v, extent, by, block, within;
+  dt_sym_t v, extent, by, block, within, whole;
 } blocked_t;
 
 static dt_status_t add_blocks(dt_program_t *program, operand_kernel_t *shape, dt_buffer_t *buffer,
@@ -387,13 +387,34 @@ static dt_status_t add_within(dt_program_t *program, operand_kernel_t *shape, dt
   index[buffer->rank] = dt__sym_mod(env, d->v, d->by);
   buffer->sizes[buffer->rank++] = d->by;
   DT_TRY(shape_add_loop(program, shape, d->by, DT_SYM_NONE_ID, &d->within));
-  dt_sym_t whole = dt__sym_add(env, dt__sym_mul(env, d->block, d->by), d->within);
-  shape->from[shape->n_renames] = d->v;
-  shape->to[shape->n_renames++] = whole;
-  dt_sym_t inside = dt__sym_lt(env, whole, d->extent);
+  d->whole = dt__sym_add(env, dt__sym_mul(env, d->block, d->by), d->within);
+  dt_sym_t inside = dt__sym_lt(env, d->whole, d->extent);
   if (!is_multiple(env, d->extent, d->by))
     shape->condition = shape->condition.id ? dt__sym_and(env, shape->condition, inside) : inside;
   return NULL;
+}
+
+static void rename_to(operand_kernel_t *shape, dt_sym_t from, dt_sym_t to) {
+  shape->from[shape->n_renames] = from;
+  shape->to[shape->n_renames++] = to;
+}
+
+// What the stage's loops count together.
+static dt_sym_t number_of_term(dt_program_t *program, const dt_stage_t *stage) {
+  dt_symenv_t *env = program->env;
+  dt_sym_t all = stage->vars[0];
+  for (uint32_t v = 1; v < stage->n_loops; v++)
+    all = dt__sym_add(env, dt__sym_mul(env, all, stage->extents[v]), stage->vars[v]);
+  return all;
+}
+
+// The stage's loops as the digits of `all`.
+static void rename_terms(dt_program_t *program, const dt_stage_t *stage, dt_sym_t all,
+                         operand_kernel_t *shape) {
+  for (uint32_t v = stage->n_loops; v-- > 0;) {
+    rename_to(shape, stage->vars[v], v ? dt__sym_mod(program->env, all, stage->extents[v]) : all);
+    all = dt__sym_floordiv(program->env, all, stage->extents[v]);
+  }
 }
 
 // [batch…, n // width, k, n % width], or, of words, [batch…, n // width, k // 4, n % width, k % 4].
@@ -407,7 +428,9 @@ static dt_status_t pack_columns(dt_program_t *program, const dt_contraction_t *c
   dt_buffer_t buffer = {.kind = DT_BUFFER_TEMP, .dtype = c->stage->insts.items[factor].dtype};
   dt_sym_t index[DT_MAX_RANK], var;
   blocked_t n = {.v = c->n, .extent = c->extent_n, .by = dt__sym_const(env, width)};
-  blocked_t k = {.v = c->k, .extent = c->extent_k, .by = dt__sym_const(env, k_step)};
+  blocked_t k = {.v = number_of_term(program, c->stage),
+                 .extent = c->extent_k,
+                 .by = dt__sym_const(env, k_step)};
   DT_TRY(shape_add_batch(program, c, &load, &shape, &buffer, index));
   DT_TRY(add_blocks(program, &shape, &buffer, index, &n));
   if (words) {
@@ -422,8 +445,11 @@ static dt_status_t pack_columns(dt_program_t *program, const dt_contraction_t *c
       shape.inner = shape.n_loops;
   }
   DT_TRY(add_within(program, &shape, &buffer, index, &n));
-  if (words)
+  rename_to(&shape, c->n, n.whole);
+  if (words) {
     DT_TRY(add_within(program, &shape, &buffer, index, &k));
+    rename_terms(program, c->stage, k.whole, &shape);
+  }
   dt_buffer_id_t id;
   DT_TRY(dt__program_add_buffer(program, &buffer, &id));
   DT_TRY(add_operand_kernel(program, c, factor, &shape, id, "pack", out));
@@ -542,7 +568,7 @@ static const dt_matmul_row_t *find_row(const dt_target_t *target, const dt_contr
   const dt_inst_t *insts = c->stage->insts.items;
   dt_dtype_t sum = c->stage->reductions.items[0].dtype;
   const dt_matmul_row_t *row = NULL;
-  if (c->stage->n_loops == 1 && is_small(c, c->a, c->a_factor) && is_small(c, c->b, c->b_factor))
+  if (is_small(c, c->a, c->a_factor) && is_small(c, c->b, c->b_factor))
     row = dt__matmul_row(target, insts[c->a].dtype, insts[c->b].dtype, sum, why);
   return row ? row
              : dt__matmul_row(target, insts[c->a_factor].dtype, insts[c->b_factor].dtype, sum, why);
@@ -560,7 +586,7 @@ static dt_status_t take(dt_program_t *program, const void *with, dt_kernel_t *ke
   if (dt__product_roles(program, kernel, &c, &why)) {
     row = find_row(target, &c, &why);
     words = row && row->body == DT_MATMUL_BODY_dot;
-    runs = !is_small(&c, c.a, c.a_factor) &&
+    runs = (words || !is_small(&c, c.a, c.a_factor)) &&
            dt__is_fixed(program, fixed, c.stage->insts.items[c.b].buffer) &&
            rows_are_runs(program, &c);
     if (row)
@@ -587,7 +613,7 @@ static dt_status_t take(dt_program_t *program, const void *with, dt_kernel_t *ke
   DT_TRY(dt__prune_stage(program, c.stage)); // loads whose casts are replaced
   if (!dt__product_roles(program, kernel, &c, NULL))
     return DT_FAIL(DT_E_INTERNAL, "fuse: %s lost its matrix form", kernel->name);
-  DT_TRY(dt__merge_inner_loops(program, c.stage));
+  DT_TRY(dt__merge_inner_loops(program, c.stage, words ? c.b : DT_NO_INST));
   DT_TRY(add_schedule(program, &c, lanes, matmul));
   return dt__symenv_status(program->env);
 }

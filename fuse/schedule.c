@@ -292,7 +292,7 @@ static dt_status_t schedule_loops(dt_program_t *program, dt_kernel_t *kernel,
   if (!fills_border(program, kernel))
     DT_TRY(dt__merge_outer_loops(program, kernel, kernel->n_loops));
   for (uint32_t s = 0; s < kernel->stages.len; s++)
-    DT_TRY(dt__merge_inner_loops(program, &kernel->stages.items[s]));
+    DT_TRY(dt__merge_inner_loops(program, &kernel->stages.items[s], DT_NO_INST));
   if (inner)
     DT_TRY(inner_lanes_win(program, kernel, lanes, &wins));
   schedule.unroll = unroll_for(kernel);

@@ -208,7 +208,7 @@ dt_status_t dt__split_reductions(dt_program_t *program, const dt_target_t *targe
       continue;
     }
     if (kernel.schedules.len == 0 && kernel.stages.len && few_outer(program, &kernel))
-      DT_TRY(dt__merge_inner_loops(program, &kernel.stages.items[0]));
+      DT_TRY(dt__merge_inner_loops(program, &kernel.stages.items[0], DT_NO_INST));
     if (splittable(program, &kernel, target)) {
       dt_kernel_t partial;
       const dt_stage_t *stage = &kernel.stages.items[0];

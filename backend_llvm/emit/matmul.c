@@ -411,7 +411,7 @@ static void copy_a(tile_t *t, LLVMValueRef first_k, LLVMValueRef depth) {
   const dt_kernel_t *kernel = k->kernel;
   LLVMValueRef end = LLVMBuildAdd(m->b, t->grouped, t->left, "");
   if (t->table) {
-    dt__matmul_copy_runs(k, t->table, end, first_k, depth);
+    dt__matmul_copy_runs(k, t->a_dtype, t->table, end, first_k, depth);
     return;
   }
   LLVMValueRef row = dt__loop_open(k, 3, dt__emit_i64(m, 0), end, 1);
@@ -476,12 +476,22 @@ static void multiply_panel(tile_t *t, LLVMValueRef panel, LLVMValueRef col, LLVM
   }
 }
 
-// Panels have k's loops one inside of another, so that all of them count as the last one.
-static void bind_first(dt_body_t *k, LLVMValueRef first_k) {
+// Panels have k's loops one inside of another, so that all of them count as the last one. Words may
+// begin in one round of a loop and end in the next: there each loop is what it is.
+static void bind_first(const tile_t *t, LLVMValueRef first_k) {
+  dt_body_t *k = t->k;
   const dt_stage_t *stage = &k->kernel->stages.items[0];
-  for (uint32_t v = 0; v + 1 < stage->n_loops; v++)
-    dt__bind_symbol(k, stage->vars[v], 2, dt__emit_i64(k->m, 0));
-  dt__bind_symbol(k, stage->vars[stage->n_loops - 1], 2, first_k);
+  LLVMValueRef left = first_k;
+  for (uint32_t v = stage->n_loops; v-- > 0;) {
+    LLVMValueRef digit = v + 1 < stage->n_loops ? dt__emit_i64(k->m, 0) : first_k;
+    if (t->k_step > 1 && stage->n_loops > 1) {
+      LLVMValueRef extent = dt__index_scalar(k, stage->extents[v]);
+      dt__body_at(k, 2);
+      digit = v ? LLVMBuildURem(k->m->b, left, extent, "") : left;
+      left = LLVMBuildUDiv(k->m->b, left, extent, "");
+    }
+    dt__bind_symbol(k, stage->vars[v], 2, digit);
+  }
 }
 
 static void multiply_depth(tile_t *t, LLVMValueRef first_k, LLVMValueRef extent_k) {
@@ -495,10 +505,10 @@ static void multiply_depth(tile_t *t, LLVMValueRef first_k, LLVMValueRef extent_
   // Words of the panel are whole, with zeros; what A's copy has there is multiplied by them.
   LLVMValueRef more = LLVMBuildAdd(m->b, depth, dt__emit_i64(m, t->k_step - 1), "");
   LLVMValueRef steps = LLVMBuildUDiv(m->b, more, dt__emit_i64(m, t->k_step), "");
+  bind_first(t, first_k);
   LLVMValueRef col = dt__loop_open(k, 3, dt__emit_i64(m, 0), t->cols, (int64_t)t->schedule->width);
   dt__bind_symbol(k, kernel->vars[kernel->n_loops - 1], 3,
                   LLVMBuildAdd(m->b, t->first_col, col, ""));
-  bind_first(k, first_k);
   LLVMValueRef panel = t->panel;
   if (panel)
     dt__matmul_pack(k, 4, LLVMBuildAdd(m->b, t->first_col, col, ""),

@@ -47,9 +47,9 @@ bool dt__matmul_has_runs(dt_emit_t *m, const dt_kernel_t *kernel, const dt_matmu
 // `end`; at level 1.
 LLVMValueRef dt__matmul_find_rows(dt_body_t *k, LLVMValueRef first_row, LLVMValueRef rows,
                                   LLVMValueRef end);
-// Copies `depth` elements of k from `first_k` on of each row, at level 2.
-void dt__matmul_copy_runs(dt_body_t *k, LLVMValueRef table, LLVMValueRef end, LLVMValueRef first_k,
-                          LLVMValueRef depth);
+// Copies `depth` elements of k from `first_k` on of each row, as `to`, at level 2.
+void dt__matmul_copy_runs(dt_body_t *k, dt_dtype_t to, LLVMValueRef table, LLVMValueRef end,
+                          LLVMValueRef first_k, LLVMValueRef depth);
 // Elements from one row of the C tile to the next.
 static inline int64_t dt__matmul_c_stride(const dt_matmul_t *matmul) {
   return (int64_t)matmul->tile_cols * DT_MATMUL_BIG_COLS;

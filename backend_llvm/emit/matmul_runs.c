@@ -73,9 +73,16 @@ LLVMValueRef dt__matmul_find_rows(dt_body_t *k, LLVMValueRef first_row, LLVMValu
 typedef struct runs_t {
   dt_body_t *k;
   dt_dtype_t from, to; // halves become f32
+  int64_t stride;      // from one row of the copy to the next
   uint32_t lanes;
   LLVMValueRef table, a_copy, end; // rows of the copy
 } runs_t;
+
+// In elements: rows have room for as many sums, and bytes lie in words.
+static int64_t stride_of(dt_dtype_t sum, dt_dtype_t element) {
+  size_t size = dt_dtype_size(sum);
+  return dt__matmul_a_stride(size) * (int64_t)(size / dt_dtype_size(element));
+}
 
 static void copy_vector(const runs_t *r, LLVMValueRef from, LLVMValueRef to, LLVMValueRef at,
                         LLVMValueRef mask) {
@@ -109,7 +116,7 @@ static void copy_rows(const runs_t *r, LLVMValueRef place, LLVMValueRef to, LLVM
   dt_emit_t *m = k->m;
   const dt_inst_t *load = load_of_a(k->kernel, k->schedule->matmul.a);
   LLVMValueRef base = k->bases[load->buffer.id - 1];
-  LLVMValueRef stride = dt__emit_i64(m, dt__matmul_a_stride(dt_dtype_size(r->to)));
+  LLVMValueRef stride = dt__emit_i64(m, r->stride);
   LLVMValueRef row = dt__loop_open(k, 4, dt__emit_i64(m, 0), r->end, 1);
   LLVMValueRef own =
       LLVMBuildLoad2(m->b, m->t_i64, dt__emit_element(m, m->t_i64, r->table, row), "");
@@ -136,8 +143,8 @@ static LLVMValueRef run_place(dt_body_t *k, const place_t *place, LLVMValueRef r
   return all;
 }
 
-void dt__matmul_copy_runs(dt_body_t *k, LLVMValueRef table, LLVMValueRef end, LLVMValueRef first_k,
-                          LLVMValueRef depth) {
+void dt__matmul_copy_runs(dt_body_t *k, dt_dtype_t to, LLVMValueRef table, LLVMValueRef end,
+                          LLVMValueRef first_k, LLVMValueRef depth) {
   dt_emit_t *m = k->m;
   const dt_stage_t *stage = &k->kernel->stages.items[0];
   const dt_inst_t *load = load_of_a(k->kernel, k->schedule->matmul.a);
@@ -145,7 +152,8 @@ void dt__matmul_copy_runs(dt_body_t *k, LLVMValueRef table, LLVMValueRef end, LL
   (void)find_place(m, k->kernel, k->schedule->matmul.a, &place);
   runs_t r = {.k = k,
               .from = load->dtype,
-              .to = stage->reductions.items[0].dtype,
+              .to = to,
+              .stride = stride_of(stage->reductions.items[0].dtype, to),
               .table = table,
               .a_copy = k->scratch,
               .end = end};
