@@ -15,6 +15,7 @@
 #define TEST 8        // lanes, masks and ranges: code generation is long over chains of them
 #define CHOICE_COST 4 // of what decides between two elements, and makes one
 #define SCALAR_COST 4 // of what is better done in lanes, in a kernel of its own
+#define WIDER_COST 4  // of what makes four bytes of one: less to do again than to store and read
 
 typedef struct inline_ctx_t {
   dt_program_t *program;
@@ -160,6 +161,17 @@ static bool chooses(const dt_stage_t *body, uint32_t full) {
   return other != DT_NO_INST && plain(body, other)->kind == DT_INST_LOAD;
 }
 
+// What is made of one byte alone, and takes several: integers of 8 bits as numbers.
+static bool widens_byte(const dt_stage_t *body, uint32_t cost, const dt_buffer_t *made) {
+  if (cost > WIDER_COST || dt_dtype_size(made->dtype) < 4 || dt__stage_loads(body) != 1)
+    return false;
+  for (uint32_t i = 0; i < body->insts.len; i++)
+    if (dt__inst_reads(&body->insts.items[i]).id)
+      return body->insts.items[i].kind == DT_INST_LOAD &&
+             dt_dtype_size(body->insts.items[i].dtype) == 1;
+  return false;
+}
+
 // So little is done to what lies in memory anyway that every user may do it again.
 static bool is_trifle(const inline_ctx_t *ctx, const dt_stage_t *body, uint32_t cost,
                       uint32_t full) {
@@ -203,7 +215,8 @@ static const char *refusal(const inline_ctx_t *ctx, const dt_stage_t *into,
   uint32_t cost = dt__stage_cost(body), full = full_loads(program, producer);
   if (overlapping(ctx, load, buffer->rank) && tests_indices(body))
     return "windows would ask for the padding again and again";
-  if (is_trifle(ctx, body, cost, full))
+  if (is_trifle(ctx, body, cost, full) || (!dt__buffer_visible(buffer) && ctx->keeps_orders &&
+                                           widens_byte(body, cost, buffer)))
     return NULL;
   if (cost > SCALAR_COST && ctx->in_order)
     return "its user's loops run in order";
