@@ -96,6 +96,7 @@ static bool intrinsic_allowed(const char *name) {
                                         "llvm.maxnum",
                                         "llvm.minnum",
                                         "llvm.x86.avx512.vpdpbusd",
+                                        "llvm.x86.avx512.vpermi2var.qi",
                                         "llvm.x86.avx512.pmaddw.d",
                                         "llvm.x86.avx2.pmadd.wd",
                                         "llvm.x86.sse2.pmadd.wd"};

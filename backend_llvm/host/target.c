@@ -34,6 +34,7 @@ static void measure(dt_cpu_set_t set, dt_target_t *out) {
   bool at_once = dt__cpu_has(set, DT_CPU_avxvnni) ? out->vector_bytes <= 32 : false;
   at_once = at_once || (out->vector_bytes == 64 && dt__cpu_has(set, DT_CPU_avx512vnni));
   out->dot_products = at_once ? 2 : 1;
+  out->byte_tables = wide && dt__cpu_has(set, DT_CPU_avx512vbmi);
   out->masked_memory = out->vector_bytes == 64;
   out->l1_bytes = cache_bytes(_SC_LEVEL1_DCACHE_SIZE, 32 << 10);
   out->l2_bytes = cache_bytes(_SC_LEVEL2_CACHE_SIZE, 1 << 20);
