@@ -230,13 +230,26 @@ static void quantised(dt_imp_node_t *n, dt_value_t x, uint32_t k, dt_dtype_t dty
   dt__imp_out(n, 0, saturated(n, scaled, zero, dtype));
 }
 
-#define PAIR(op, build)                                                                            \
-  void dt__imp_make_##op(dt_imp_node_t *n) {                                                       \
-    quantised(n, build(n->t, real_of(n, 0), real_of(n, 3)), 6, dt__imp_dtype(n, 0));               \
-  }
-PAIR(QLinearAdd, dt_add)
-PAIR(QLinearMul, dt_mul)
-#undef PAIR
+// Input k less its zero point, times how many of the result's steps one of its steps is. The
+// contribution's text leaves open where sums are rounded; onnxruntime takes these ratios.
+static dt_value_t steps_of(dt_imp_node_t *n, uint32_t k, uint32_t result) {
+  dt_value_t x = dt_cast(n->t, dt__imp_in(n, k), DT_F32);
+  if (dt__imp_has(n, k + 2))
+    x = dt_sub(n->t, x, dt_cast(n->t, of_all(n, k + 2), DT_F32));
+  dt_value_t own = dt_cast(n->t, of_all(n, k + 1), DT_F32);
+  return dt_mul(n->t, x, dt_div(n->t, own, dt_cast(n->t, of_all(n, result), DT_F32)));
+}
+
+void dt__imp_make_QLinearAdd(dt_imp_node_t *n) {
+  dt_value_t zero = {0}, sum = dt_add(n->t, steps_of(n, 0, 6), steps_of(n, 3, 6));
+  if (dt__imp_has(n, 7))
+    zero = of_all(n, 7);
+  dt__imp_out(n, 0, saturated(n, sum, zero, dt__imp_dtype(n, 0)));
+}
+
+void dt__imp_make_QLinearMul(dt_imp_node_t *n) {
+  quantised(n, dt_mul(n->t, real_of(n, 0), real_of(n, 3)), 6, dt__imp_dtype(n, 0));
+}
 
 void dt__imp_make_QLinearSigmoid(dt_imp_node_t *n) {
   quantised(n, dt_sigmoid(n->t, real_of(n, 0)), 3, dt__imp_dtype(n, 0));
