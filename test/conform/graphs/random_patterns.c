@@ -73,8 +73,55 @@ static void put_folded(gen_t *g) {
   }
 }
 
+static uint32_t put_number(gen_t *g, dt_dtype_t dtype, double value) {
+  rg_node_t node = {.op = RG_scalar, .dtype = dtype, .value = value};
+  return gen_put(g, &node);
+}
+
+static uint32_t put_cast(gen_t *g, uint32_t x, dt_dtype_t dtype) {
+  rg_node_t node = {.op = RG_cast, .dtype = dtype, .n_args = 1, .args = {x}};
+  return x == NONE ? NONE : gen_put(g, &node);
+}
+
+// (x - zero) * scale of 8 bits. Scales are powers of two: no sum is rounded, in whatever order.
+static uint32_t put_real(gen_t *g, uint32_t x, dt_dtype_t dtype) {
+  static const double zeros[] = {0, 0, 128, 117, 255, -128, 3}, scales[] = {1, 0.5, 0.125, 2};
+  double zero = zeros[gen_below(g, COUNT(zeros))];
+  x = put_cast(g, x, dtype);
+  if (zero != 0)
+    x = PUT_2(g, RG_sub, x, put_number(g, dtype, zero));
+  double scale = scales[dtype == DT_I32 ? 0 : gen_below(g, COUNT(scales))];
+  return PUT_2(g, RG_mul, x, put_number(g, dtype, scale));
+}
+
+// A quantised layer: a product of what was dequantised, with something added, quantised again.
+static void put_quantised(gen_t *g) {
+  static const dt_dtype_t types[] = {DT_U8, DT_I8};
+  int32_t in = gen_literal(g), out = gen_literal(g), dims[3] = {gen_dim(g), gen_dim(g), in};
+  uint32_t lead = gen_below(g, 2);
+  bool turned = gen_chance(g, 30);
+  const int32_t shape[2] = {turned ? out : in, turned ? in : out};
+  dt_dtype_t to = types[gen_below(g, 2)];
+  uint32_t x = gen_put_leaf(g, types[gen_below(g, 2)], 3 - lead, dims + lead, gen_fill(g), 0);
+  uint32_t w = gen_put_leaf(g, types[gen_below(g, 2)], 2, shape, gen_fill(g), 0);
+  dt_dtype_t sums = gen_chance(g, 15) ? DT_I32 : DT_F32;
+  x = put_real(g, x, sums);
+  w = put_real(g, w, sums);
+  w = turned ? PUT(g, RG_permute, w, 1, 0) : w;
+  uint32_t y = PUT_2(g, RG_matmul, x, w);
+  y = put_cast(g, y, DT_F32);
+  double low = to == DT_U8 ? 0 : -128;
+  uint32_t q = PUT_2(g, RG_mul, y, put_number(g, DT_F32, gen_chance(g, 50) ? 0.25 : 0.0078125));
+  q = gen_put_op(g, RG_round, 1, &q, 0, NULL);
+  q = PUT_2(g, RG_maximum, PUT_2(g, RG_add, q, put_number(g, DT_F32, 9)),
+            put_number(g, DT_F32, low));
+  q = put_cast(g, PUT_2(g, RG_minimum, q, put_number(g, DT_F32, low + 255)), to);
+  if (gen_chance(g, 50)) // that others read, too
+    (void)PUT_2(g, RG_add, put_real(g, q, DT_F32), put_real(g, q, DT_F32));
+}
+
 void gen_put_pattern(gen_t *g) {
-  switch (gen_below(g, 9)) {
+  switch (gen_below(g, 11)) {
   case 0:
     put_linear(g);
     break;
@@ -83,6 +130,10 @@ void gen_put_pattern(gen_t *g) {
     break;
   case 2:
     put_rows(g);
+    break;
+  case 3:
+  case 4:
+    put_quantised(g);
     break;
   default:
     put_folded(g);
