@@ -215,8 +215,8 @@ static const char *refusal(const inline_ctx_t *ctx, const dt_stage_t *into,
   uint32_t cost = dt__stage_cost(body), full = full_loads(program, producer);
   if (overlapping(ctx, load, buffer->rank) && tests_indices(body))
     return "windows would ask for the padding again and again";
-  if (is_trifle(ctx, body, cost, full) || (!dt__buffer_visible(buffer) && ctx->keeps_orders &&
-                                           widens_byte(body, cost, buffer)))
+  if (is_trifle(ctx, body, cost, full) ||
+      (!dt__buffer_visible(buffer) && ctx->keeps_orders && widens_byte(body, cost, buffer)))
     return NULL;
   if (cost > SCALAR_COST && ctx->in_order)
     return "its user's loops run in order";

@@ -120,8 +120,7 @@ static bool may_read_narrow(const dt_kernel_t *kernel, uint32_t at, uint32_t id)
 // Zeros that masks leave stay zeros through casts alone.
 static bool reads_unmasked(const dt_stage_t *stage, uint32_t id) {
   for (uint32_t i = 0; i < stage->insts.len; i++)
-    if (dt__inst_reads(&stage->insts.items[i]).id == id &&
-        stage->insts.items[i].mask != DT_NO_INST)
+    if (dt__inst_reads(&stage->insts.items[i]).id == id && stage->insts.items[i].mask != DT_NO_INST)
       return false;
   return true;
 }

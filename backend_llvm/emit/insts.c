@@ -5,10 +5,10 @@
 #include "backend_llvm/emit/insts.h"
 #include "backend_llvm/emit/body.h"
 #include "backend_llvm/emit/gather_runs.h"
-#include "backend_llvm/emit/tables.h"
 #include "backend_llvm/emit/index.h"
 #include "backend_llvm/emit/reductions.h"
 #include "backend_llvm/emit/resident.h"
+#include "backend_llvm/emit/tables.h"
 #include "backend_llvm/load/native.h"
 
 enum { KEY_INST = 3, KEY_GUARD = 4, KEY_BOUND = 5, KEY_DIVISOR = 6 };

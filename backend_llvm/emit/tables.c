@@ -72,8 +72,8 @@ static bool search(const dt_stage_t *stage, uint32_t id, ways_t *ways, uint32_t 
     ways->insts[n++] = at;
     cost += inst->kind == DT_INST_SCALAR ? dt__scalar_info(inst->op)->cost : 1;
     for (uint32_t a = 0; a < 3; a++)
-      if (inst->args[a] != DT_NO_INST &&
-          stage->insts.items[inst->args[a]].kind != DT_INST_CONST && !put(&front, inst->args[a]))
+      if (inst->args[a] != DT_NO_INST && stage->insts.items[inst->args[a]].kind != DT_INST_CONST &&
+          !put(&front, inst->args[a]))
         return ways->n > 0;
   }
   return ways->n > 0;
@@ -84,8 +84,7 @@ bool dt__table_applies(const dt_body_t *k, uint32_t id, uint32_t *out_source) {
   const dt_target_t *target = k->m->target;
   ways_t ways;
   return target->byte_tables && !target->strict_fp && inst->kind == DT_INST_CAST &&
-         is_byte(inst->dtype) && search(k->stage, id, &ways, out_source) &&
-         ways.cost >= LEAST_COST;
+         is_byte(inst->dtype) && search(k->stage, id, &ways, out_source) && ways.cost >= LEAST_COST;
 }
 
 // ---- What the table holds ---------------------------------------------------------------------------

@@ -62,8 +62,9 @@ static const char *read_conv(const dt_match_t *m, uint32_t id, conv_t *out) {
   *out = (conv_t){.moves_x = false};
   if (!read_side(m, node->inputs[0].id, real, 0, &out->x) ||
       !read_side(m, node->inputs[1].id, real, 1, &out->w))
-    return real ? "wanted operands dequantised from 8 bits, of one zero point that the program wrote"
-                : "wanted operands cast from 8 bits, less one number that the program wrote";
+    return real
+               ? "wanted operands dequantised from 8 bits, of one zero point that the program wrote"
+               : "wanted operands cast from 8 bits, less one number that the program wrote";
   if (out->x.dtype == out->w.dtype) {
     out->moves_w = out->w.dtype == DT_U8 && out->w.zero == MOVE;
     out->moves_x = !out->moves_w;

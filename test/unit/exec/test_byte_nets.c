@@ -101,11 +101,11 @@ static image_t convolved(dt_trace_t *t, net_t *net, image_t x, shape_t shape, bo
     windows[d].high = dt_sym_const(t, reach - reach / 2 + more);
   }
   dt_dtype_t dtype = PICK(net, DT_I8, DT_I8, DT_U8) == DT_I8 ? DT_I8 : DT_U8;
-  dt_value_t w = constant(t, net, dtype,
-                          (int64_t[]){shape.rows, channels, shape.kernel, shape.kernel});
+  dt_value_t w =
+      constant(t, net, dtype, (int64_t[]){shape.rows, channels, shape.kernel, shape.kernel});
   int64_t zero = lowest(net->dtype) + PICK(net, 0, 128, 117, 255);
-  dt_value_t sum = dt_conv(t, wide(t, x.v, zero), wide(t, w, dtype == DT_U8 ? 128 : 0), windows,
-                           shape.groups);
+  dt_value_t sum =
+      dt_conv(t, wide(t, x.v, zero), wide(t, w, dtype == DT_U8 ? 128 : 0), windows, shape.groups);
   image_t made = {sum, shape.rows};
   made.v = narrowed(t, net, made, channels * shape.kernel * shape.kernel);
   return made;
@@ -204,8 +204,7 @@ static void compare(fixture_t *fixture, dt_function_t *const functions[2], const
   dt_tensor_t *base = NULL, *y[2] = {NULL, NULL};
   expect_ok(dt_tensor_create_empty(net->dtype, 4, wider, &base));
   fill(&fixture->rng, base);
-  dt_tensor_t *x =
-      tensor_over(net->dtype, 4, sizes, dt_tensor_strides(base), dt_tensor_data(base));
+  dt_tensor_t *x = tensor_over(net->dtype, 4, sizes, dt_tensor_strides(base), dt_tensor_data(base));
   for (int k = 0; k < 2; k++)
     expect_ok(dt_call(fixture->session, functions[k], &x, 1, &y[k], 1, NULL));
   assert_int_equal(dt_tensor_count(y[0]), dt_tensor_count(y[1]));

@@ -29,8 +29,7 @@ static dt_value_t real(dt_trace_t *t, dt_value_t x, double zero, dt_value_t scal
 static dt_value_t quantised(dt_trace_t *t, dt_value_t x, double scale, double zero,
                             dt_dtype_t dtype) {
   double low = dtype == DT_I8 ? -128 : 0;
-  x = dt_add(t, dt_round(t, dt_div(t, x, dt_scalar(t, DT_F32, scale))),
-             dt_scalar(t, DT_F32, zero));
+  x = dt_add(t, dt_round(t, dt_div(t, x, dt_scalar(t, DT_F32, scale))), dt_scalar(t, DT_F32, zero));
   x = dt_maximum(t, x, dt_scalar(t, DT_F32, low));
   return dt_cast(t, dt_minimum(t, x, dt_scalar(t, DT_F32, low + 255)), dtype);
 }
@@ -147,7 +146,7 @@ typedef struct conv_t {
   dt_dtype_t x_dtype, w_dtype;
   double x_zero;
   int64_t channels, rows, kernel, stride, padding, groups;
-  bool each; // a scale for each kernel
+  bool each;   // a scale for each kernel
   bool affine; // what follows is scaled and shifted by channel
   dt_tensor_t *w, *scales, *bias;
 } conv_t;
@@ -225,6 +224,45 @@ static void test_convs(void **state) {
   }
 }
 
+// ---- Sums -----------------------------------------------------------------------------------------
+// Of two images and a row, in each order and sign.
+static dt_status_t add_up(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  const conv_t *c = closure;
+  dt_value_t a = real(t, in[0], 131, dt_scalar(t, DT_F32, 0.0207));
+  dt_value_t b = real(t, dt_bit_not(t, in[0]), 0, dt_scalar(t, DT_F32, 0.0113));
+  dt_value_t row = dt_constant(t, "c", c->bias);
+  dt_value_t sum = dt_sub(t, dt_add(t, a, b), row);
+  dt_value_t turned = dt_sub(t, row, dt_sub(t, b, a));
+  out[0] = dt_cast(t, quantised(t, sum, 0.03, 118, DT_U8), DT_F32);
+  out[0] = dt_add(t, out[0], dt_cast(t, quantised(t, a, 0.1, 3, DT_I8), DT_F32));
+  out[1] = quantised(t, turned, 0.031, -7, DT_I8);
+  return NULL;
+}
+
+static void test_sums(void **state) {
+  fixture_t *f = *state;
+  conv_t row = {.rows = 21};
+  const dt_dim_decl_t dims[2] = {{.name = "m"}, {.is_static = true, .value = row.rows}};
+  dt_function_t *functions[2];
+  uint64_t before = count_of(f, "ductile.quantised_sum");
+  row.bias = tensor_f32(&f->rng, 1, &row.rows);
+  make(f, add_up, &row, DT_U8, 2, dims, functions);
+  for (int64_t m = 0; m < 40; m = 2 * m + 1) {
+    const int64_t sizes[2] = {m, row.rows};
+    dt_tensor_t *x = bytes(&f->rng, DT_U8, 2, sizes), *y[2][2] = {{NULL}, {NULL}};
+    for (int k = 0; k < 2; k++)
+      expect_ok(dt_call(f->session, functions[k], &x, 1, y[k], 2, NULL));
+    expect_close(y[0][0], y[1][0], 0, 2, "sums"); // two steps, of which each may be one apart
+    expect_near(y[0][1], y[1][1]);
+    RELEASE(x, y[0][0], y[0][1], y[1][0], y[1][1]);
+  }
+  if (compiled_answer() == DT_ANSWER_COMPILED)
+    assert_int_equal(count_of(f, "ductile.quantised_sum"), before + 3);
+  dt_function_release(functions[0]);
+  dt_function_release(functions[1]);
+  dt_tensor_release(row.bias);
+}
+
 // ---- Functions of one byte ------------------------------------------------------------------------
 typedef struct table_t {
   dt_dtype_t from, to;
@@ -284,4 +322,5 @@ static void test_tables(void **state) {
   }
 }
 
-RUN_TESTS_WITH(setup, fixture_close, TEST(test_products), TEST(test_convs), TEST(test_tables))
+RUN_TESTS_WITH(setup, fixture_close, TEST(test_products), TEST(test_convs), TEST(test_sums),
+               TEST(test_tables))
