@@ -18,6 +18,12 @@ static bool is_all(dt_imp_node_t *n, uint32_t k, int64_t *out) {
   return same;
 }
 
+// Whether input k is there and is not 0 everywhere: what is added to integers alone.
+static bool has_zero_point(dt_imp_node_t *n, uint32_t k) {
+  int64_t all = 0;
+  return dt__imp_has(n, k) && !(is_all(n, k, &all) && all == 0);
+}
+
 // ---- Scales and zero points over a tensor -----------------------------------------------------------
 // Element i of input `v` along `axis` serves elements i * block … of x.
 static dt_value_t over_blocks(dt_imp_node_t *n, dt_value_t v, dt_value_t x, int32_t axis,
@@ -103,7 +109,7 @@ void dt__imp_make_QuantizeLinear(dt_imp_node_t *n) {
   // An i32 has more digits than an f32.
   dt_dtype_t otherwise = dt__imp_is_float(dt__imp_dtype(n, 0)) ? dt__imp_dtype(n, 1) : DT_F64;
   dt_dtype_t in = optional_dtype(n, "precision", otherwise);
-  if (dt__imp_has(n, 2))
+  if (has_zero_point(n, 2))
     zero = spread(n, 2, x);
   if (dt__imp_failed(n))
     return;
@@ -209,8 +215,10 @@ void dt__imp_make_QLinearConv(dt_imp_node_t *n) {
   if (!dt__imp_failed(n) && dt_value_rank(n->t, kernels) == 1)
     kernels = dt__imp_per_channel(n, kernels, rank);
   dt_value_t scale = dt_div(n->t, dt_mul(n->t, of_all(n, 1), kernels), of_all(n, 6));
-  dt_value_t y = dt_mul(n->t, dt_cast(n->t, sum, DT_F32), scale);
-  dt__imp_out(n, 0, saturated(n, y, of_all(n, 7), dt__imp_dtype(n, 7)));
+  dt_value_t y = dt_mul(n->t, dt_cast(n->t, sum, DT_F32), scale), zero = {0};
+  if (has_zero_point(n, 7))
+    zero = of_all(n, 7);
+  dt__imp_out(n, 0, saturated(n, y, zero, dt__imp_dtype(n, 7)));
 }
 
 // ---- com.microsoft ----------------------------------------------------------------------------------
@@ -225,7 +233,7 @@ static dt_value_t real_of(dt_imp_node_t *n, uint32_t k) {
 // Sets the output, with its scale in input k and its zero point behind that.
 static void quantised(dt_imp_node_t *n, dt_value_t x, uint32_t k, dt_dtype_t dtype) {
   dt_value_t zero = {0}, scaled = dt_div(n->t, x, dt_cast(n->t, of_all(n, k), DT_F32));
-  if (dt__imp_has(n, k + 1))
+  if (has_zero_point(n, k + 1))
     zero = of_all(n, k + 1);
   dt__imp_out(n, 0, saturated(n, scaled, zero, dtype));
 }
@@ -242,7 +250,7 @@ static dt_value_t steps_of(dt_imp_node_t *n, uint32_t k, uint32_t result) {
 
 void dt__imp_make_QLinearAdd(dt_imp_node_t *n) {
   dt_value_t zero = {0}, sum = dt_add(n->t, steps_of(n, 0, 6), steps_of(n, 3, 6));
-  if (dt__imp_has(n, 7))
+  if (has_zero_point(n, 7))
     zero = of_all(n, 7);
   dt__imp_out(n, 0, saturated(n, sum, zero, dt__imp_dtype(n, 0)));
 }
