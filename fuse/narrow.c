@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Temporaries that hold less than they take. Those of f32 become halves (f16, bf16) if all their
 // values are halves: every op on halves rounds its result, and the next op casts it back. They
-// become integers of 8 bits if all their values are made of one such integer and literals by few
-// ops, as dequantised ones are. Fusion often leaves the temporary behind these steps, where it takes
-// two or four times the memory. The steps move to the loads, so only the number of bytes changes.
+// become integers of 8 bits, on CPUs, if all their values are made of one such integer and literals
+// by few ops, as dequantised ones are. Fusion often leaves the temporary behind these steps, where
+// it takes two or four times the memory. The steps move to the loads, so only the number of bytes
+// changes.
 #include "fuse/body.h"
 #include "fuse/flow.h"
 #include "fuse/fuse.h"
@@ -30,6 +31,7 @@ typedef struct way_t {
 
 typedef struct narrow_t {
   dt_program_t *program;
+  bool bytes; // are taken, too
   dt_flow_t flow;
   dt_buffer_id_t buffer;
   way_t way;
@@ -155,7 +157,7 @@ static bool holds_narrow(const narrow_t *n, way_t *out) {
   bool casts = true;
   for (uint32_t k = 0; any && k < out->n; k++)
     casts = casts && out->steps[k].inst.kind == DT_INST_CAST;
-  return any && (casts || unmasked);
+  return any && (casts || unmasked) && (n->bytes || dt__dtype_is_half(out->narrow));
 }
 
 // A load of the buffer becomes one of the narrow value, and the steps from there.
@@ -223,8 +225,8 @@ static bool has_narrow(const dt_program_t *program) {
   return false;
 }
 
-static dt_status_t narrow_all(dt_program_t *program) {
-  narrow_t n = {.program = program};
+static dt_status_t narrow_all(dt_program_t *program, bool bytes) {
+  narrow_t n = {.program = program, .bytes = bytes};
   DT_TRY(dt__flow_init(program, &n.flow));
   for (uint32_t b = 0; b < program->buffers.len; b++) {
     dt_buffer_t *buffer = &program->buffers.items[b];
@@ -247,6 +249,6 @@ static dt_status_t narrow_all(dt_program_t *program) {
 
 dt_status_t dt__fuse_narrow(dt_program_t *program, const dt_target_t *target) {
   if (has_narrow(program))
-    DT_TRY(narrow_all(program));
+    DT_TRY(narrow_all(program, !dt__target_has_teams(target)));
   return dt__fuse_prune(program, target);
 }
