@@ -13,20 +13,23 @@ typedef struct byte_conv_t {
   int64_t channels, rows, kernel, stride, padding, groups;
   bool taken; // by ductile.integer_conv, or there is nothing to do
   dt_tensor_t *w;
+  int64_t dilation; // 0: 1
 } byte_conv_t;
 
 static byte_conv_t cases[] = {
-    {DT_U8, DT_I8, 117, 0, 5, 9, 3, 1, 1, 1, true, NULL},
-    {DT_U8, DT_I8, 0, 0, 64, 16, 3, 1, 1, 1, true, NULL},
-    {DT_U8, DT_I8, 0, 0, 33, 40, 1, 1, 0, 1, true, NULL},
-    {DT_U8, DT_U8, 255, 128, 7, 20, 3, 2, 1, 1, true, NULL},
-    {DT_U8, DT_U8, 128, 0, 6, 8, 1, 1, 0, 1, true, NULL},
-    {DT_U8, DT_U8, 3, 7, 6, 8, 3, 1, 1, 1, false, NULL},
-    {DT_I8, DT_I8, -128, 0, 130, 17, 3, 1, 1, 1, true, NULL},
-    {DT_I8, DT_I8, 127, 0, 3, 10, 7, 2, 3, 1, true, NULL},
-    {DT_I8, DT_U8, -5, 0, 4, 12, 5, 1, 2, 1, true, NULL},
-    {DT_I8, DT_I8, 11, 0, 12, 24, 3, 1, 1, 2, true, NULL},
-    {DT_U8, DT_I8, 9, 0, 6, 6, 3, 1, 1, 6, true, NULL},
+    {DT_U8, DT_I8, 117, 0, 5, 9, 3, 1, 1, 1, true, NULL, 0},
+    {DT_U8, DT_I8, 0, 0, 64, 16, 3, 1, 1, 1, true, NULL, 0},
+    {DT_U8, DT_I8, 0, 0, 33, 40, 1, 1, 0, 1, true, NULL, 0},
+    {DT_U8, DT_U8, 255, 128, 7, 20, 3, 2, 1, 1, true, NULL, 0},
+    {DT_U8, DT_U8, 128, 0, 6, 8, 1, 1, 0, 1, true, NULL, 0},
+    {DT_U8, DT_U8, 3, 7, 6, 8, 3, 1, 1, 1, false, NULL, 0},
+    {DT_I8, DT_I8, -128, 0, 130, 17, 3, 1, 1, 1, true, NULL, 0},
+    {DT_I8, DT_I8, 127, 0, 3, 10, 7, 2, 3, 1, true, NULL, 0},
+    {DT_I8, DT_U8, -5, 0, 4, 12, 5, 1, 2, 1, true, NULL, 0},
+    {DT_I8, DT_I8, 11, 0, 12, 24, 3, 1, 1, 2, true, NULL, 0},
+    {DT_U8, DT_I8, 9, 0, 6, 6, 3, 1, 1, 6, true, NULL, 0},
+    // Several depths of k, whose words are the innermost of its loops.
+    {DT_U8, DT_I8, 3, 0, 4, 16, 17, 1, 16, 1, true, NULL, 2},
 };
 enum { CASES = sizeof cases / sizeof cases[0] };
 
@@ -43,7 +46,7 @@ static dt_status_t program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
   memset(windows, 0, sizeof windows);
   for (int d = 0; d < 2; d++) {
     windows[d].stride = dt_sym_const(t, c->stride);
-    windows[d].dilation = dt_sym_const(t, 1);
+    windows[d].dilation = dt_sym_const(t, c->dilation ? c->dilation : 1);
     windows[d].low = windows[d].high = dt_sym_const(t, c->padding);
   }
   dt_value_t w = less(t, dt_constant(t, "w", c->w), c->w_zero);
