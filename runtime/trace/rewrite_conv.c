@@ -5,8 +5,8 @@
 //        conv(x, w) ─► + b ─► - mean ─► * scale ─► / deviation ─► + shift      steps, in any order
 //        conv(x, w s) + t         s, t: the steps done on 1 and 0
 //
-// w s and t are made of constants, so they are computed once, when a variant is made. Of dequantised
-// integers the scale goes to that of the integers' sum (rewrite_integer_conv.c).
+// w s and t are made of constants, so they are computed once, when a variant is made. Of
+// dequantised integers the scale goes to that of the integers' sum (rewrite_integer_conv.c).
 #include "runtime/trace/rewrites.h"
 
 #include "runtime/base/dtype.h"

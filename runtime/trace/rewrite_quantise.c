@@ -12,8 +12,8 @@
 
 #define MOST_TERMS 8
 
-// A term of the sum: node `value` times node `scale`; scale 0: the value is a constant, or a product
-// of dequantised integers.
+// A term of the sum: node `value` times node `scale`; scale 0: the value is a constant, or a
+// product of dequantised integers.
 typedef struct term_t {
   uint32_t value, scale;
   bool negative;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Networks of convolutions of 8 bits made at random, against the evaluator in every bit: their sums
 // become bytes by shifts, so that no number is rounded. Dense, grouped and depthwise ones, zero
-// points, residuals, joined branches, pools, means and padding between them, over sizes that change,
-// strides of arguments, and bytes that are extreme. Channels are innermost inside, at all widths of
-// vectors that CPUs have.
+// points, residuals, joined branches, pools, maxima and padding between them, over sizes that
+// change, strides of arguments, and bytes that are extreme. Channels are innermost inside, at all
+// widths of vectors that CPUs have.
 #include "test/support/fixture.h"
 
 #include <stdio.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What quantised models are made of: products and convolutions of dequantised integers of 8 bits,
-// quantised again, and functions of one such integer, by compiled code and by the evaluator. Sums of
-// integers are exact here and rounded there, so that a quantised answer may be one step away, in few
-// places.
+// quantised again, sums of such, and functions of one such integer, by compiled code and by the
+// evaluator. Sums of integers are exact here and rounded there, so that a quantised answer may be
+// one step away, in few places.
 #include "ductile/pattern.h"
 #include "test/support/fixture.h"
 
