@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 
 struct dt_compiled_t;
+struct dt_place_t;
 
 // The bytes of a package, or of a file that it refers to: shared with the tensors that lie in them.
 typedef struct dt_pack_bytes_t {
@@ -65,10 +66,11 @@ dt_status_t dt__pack_constant_bytes(const dt_pack_constant_t *constant, int64_t 
 // not there.
 dt_status_t dt__pack_constant(dt_package_t *package, uint32_t constant,
                               dt_tensor_t **out) DT_MUST_USE;
-// What a variant has for a level: its entry, loaded with its code. The sums of both are looked at.
+// What a variant has for a level: its entry, loaded with its code at `home`; NULL: nothing is
+// loaded on a device. The sums of both are looked at.
 dt_status_t dt__pack_compiled(dt_package_t *package, const dt_pack_variant_t *variant,
-                              uint32_t level, const dt_traced_t *traced,
-                              struct dt_compiled_t **out) DT_MUST_USE;
+                              uint32_t level, const struct dt_place_t *home,
+                              const dt_traced_t *traced, struct dt_compiled_t **out) DT_MUST_USE;
 // The trace of a variant, with its constants. The part's sum is looked at. With `verify` the graph
 // is, too: of packages that are looked at, and not run.
 dt_status_t dt__pack_traced(dt_package_t *package, const dt_pack_variant_t *variant,
