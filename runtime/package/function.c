@@ -193,30 +193,35 @@ static dt_status_t supply(dt_function_t *function, dt_device_t place, bool *out_
 
 // ---- All that there is ----------------------------------------------------------------------------
 static dt_status_t load_entry(dt_package_t *package, const dt_traced_t *traced,
-                              const dt_pack_variant_t *variant, uint32_t level) {
+                              const dt_pack_variant_t *variant, uint32_t level,
+                              const dt_place_t *home) {
   dt_pack_offers_t offers = {NULL};
   dt_compiled_t *compiled = NULL;
-  DT_TRY(dt__pack_compiled(package, variant, level, NULL, traced, &compiled));
+  bool there = home && home->codegen == package->index.levels[level].known.codegen;
+  DT_TRY(dt__pack_compiled(package, variant, level, there ? home : NULL, traced, &compiled));
   dt_status_t status = dt__pack_offer(package, variant, level, compiled, &offers);
   dt__pack_offers_end(package, &offers);
+  dt__compiled_unload(compiled);
   dt__compiled_destroy(compiled);
   return status;
 }
 
-static dt_status_t load_variant(dt_package_t *package, const dt_pack_variant_t *variant) {
+static dt_status_t load_variant(dt_package_t *package, const dt_pack_variant_t *variant,
+                                const dt_place_t *home) {
   dt_traced_t *traced = NULL;
   DT_TRY(dt__pack_traced(package, variant, package->runtime->hooks, true, &traced));
   dt_status_t status = NULL;
   for (uint32_t k = 0; k < variant->n_codes && !status; k++)
     if (package->index.levels[k].is_known)
-      status = load_entry(package, traced, variant, k);
+      status = load_entry(package, traced, variant, k, home);
   dt__traced_destroy(traced);
   return status;
 }
 
-static dt_status_t load_function(dt_package_t *package, const dt_pack_function_t *function) {
+static dt_status_t load_function(dt_package_t *package, const dt_pack_function_t *function,
+                                 const dt_place_t *home) {
   for (uint32_t v = 0; v < function->n_variants; v++)
-    DT_TRY(load_variant(package, &function->variants[v]));
+    DT_TRY(load_variant(package, &function->variants[v], home));
   for (uint32_t k = 0; k < function->n_deciders; k++) {
     dt_decide_kept_t kept;
     DT_TRY(take_decider(package, function, k, &kept));
@@ -226,9 +231,9 @@ static dt_status_t load_function(dt_package_t *package, const dt_pack_function_t
   return NULL;
 }
 
-dt_status_t dt__package_load_all(dt_package_t *package) {
+dt_status_t dt__package_load_all(dt_package_t *package, const dt_place_t *home) {
   for (uint32_t k = 0; k < package->index.n_functions; k++)
-    DT_TRY(load_function(package, &package->index.functions[k]));
+    DT_TRY(load_function(package, &package->index.functions[k], home));
   return NULL;
 }
 

@@ -85,8 +85,9 @@ dt_status_t dt__pack_offer(dt_package_t *package, const dt_pack_variant_t *varia
                            const struct dt_compiled_t *compiled,
                            dt_pack_offers_t *offers) DT_MUST_USE;
 void dt__pack_offers_end(dt_package_t *package, dt_pack_offers_t *offers);
-// function.c. Loads all variants for all levels, and runs nothing; for tests.
-dt_status_t dt__package_load_all(dt_package_t *package) DT_MUST_USE;
+// function.c. Loads all variants for all levels, and runs nothing; for tests. With `home`: those of
+// its kind of device on it, too.
+dt_status_t dt__package_load_all(dt_package_t *package, const struct dt_place_t *home) DT_MUST_USE;
 void dt__package_retain(dt_package_t *package);
 // What is a fault of ours in a process that traces is the package's in one that reads: DT_E_FORMAT.
 dt_status_t dt__pack_blame(dt_status_t status) DT_MUST_USE;
