@@ -99,7 +99,8 @@ static dt_status_t none_runs(const dt_package_t *package, const dt_place_t *home
     dt__text_printf(&own, k ? ", %s" : "%s", index->levels[k].name);
   put_place(home, host, &here);
   dt_status_t status =
-      DT_FAIL(DT_E_UNSUPPORTED, "the package has code for %s, and %s: write it with a lower level",
+      DT_FAIL(DT_E_UNSUPPORTED,
+              "the package has code for %s, and %s: write it with a level that runs there",
               dt__text_str(&own), dt__text_str(&here));
   dt__text_fini(&own);
   dt__text_fini(&here);

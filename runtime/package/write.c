@@ -104,9 +104,9 @@ static dt_status_t compute(writer_t *w, const dt_function_t *function, const hel
   dt_variant_t variant = {.traced = own->traced,
                           .compiled = compiled,
                           .place = DT_CPU,
-                          .home = own->home,
                           .strict_fp = own->strict_fp,
                           .runtime = function->runtime};
+  DT_TRY(dt__runtime_place(function->runtime, DT_CPU, 0, &variant.home));
   const dt_bindings_peers_t alone = {.list = NULL};
   if (!DT_VEC_RESERVE(&w->arena, &w->bindings))
     return DT_NO_MEMORY();
@@ -326,15 +326,30 @@ static void let_go(held_t *held, uint32_t n) {
   }
 }
 
-// Those for the CPU; the function's mutex held.
+// The place whose variants are written: what was traced is the same for all. That of the first
+// variant with code, unless there are some for the CPU.
+static dt_device_t place_of(const dt_variant_list_t *list) {
+  dt_device_t place = DT_CPU;
+  bool found = false;
+  for (uint32_t k = 0; k < list->n; k++) {
+    if (!list->items[k]->compiled || (found && list->items[k]->place != DT_CPU))
+      continue;
+    place = list->items[k]->place;
+    found = true;
+  }
+  return place;
+}
+
+// The function's mutex held.
 static dt_status_t hold(writer_t *w, dt_function_t *function, held_t **out, uint32_t *out_n) {
   const dt_variant_list_t *list = atomic_load_explicit(&function->list, memory_order_relaxed);
+  dt_device_t place = place_of(list);
   held_t *held = DT_ARENA_ARRAY(&w->arena, held_t, (size_t)list->n + 1);
   *out = held;
   for (uint32_t k = 0; held && k < list->n; k++) {
     dt_variant_t *variant = list->items[k];
     const dt_bindings_t *bindings = atomic_load_explicit(&variant->bindings, memory_order_relaxed);
-    if (variant->place != DT_CPU || !variant->compiled)
+    if (variant->place != place || !variant->compiled)
       continue;
     dt_tensor_t **tensors =
         dt__arena_copy(&w->arena, bindings->tensors, bindings->n * sizeof(dt_tensor_t *));
