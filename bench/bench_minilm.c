@@ -29,8 +29,8 @@ static const char usage[] =
     "                      plain, whatever --mode says\n"
     "      package         writes --package for --levels, and compares its answers, bit by bit,\n"
     "                      with those of code that is made here\n"
-    "  --package FILE      a package of the model, which functions are opened from: no weights are\n"
-    "                      loaded; with --levels: that is written\n"
+    "  --package FILE      a package of the model, which functions are opened from: no weights\n"
+    "                      are loaded; with --levels: that is written\n"
     "  --levels LIST       of CPUs, and architectures of devices, such as v3,sm_90a\n"
     "  --memory-calls N    calls of the case memory (default: 10000)\n"
     "  --variant-shapes N  shapes of the case variants (default: 200)\n"
@@ -335,8 +335,7 @@ static bool parse(int argc, char **argv, arguments_t *out) {
       good = false;
   }
   // There must be as many shapes as are asked for, besides the largest.
-  return good && optind == argc && !(out->serve && out->cases) &&
-         (out->package || !out->levels) &&
+  return good && optind == argc && !(out->serve && out->cases) && (out->package || !out->levels) &&
          out->graphs.shapes < out->graphs.batch * out->graphs.length;
 }
 

@@ -63,8 +63,8 @@ dt_status_t minilm_call_into(minilm_bench_t *bench, dt_function_t *function,
 // Calls at the bound sizes into the bound output, and times it until the result is there.
 dt_status_t minilm_call(minilm_bench_t *bench, dt_function_t *function, double *out_ns) DT_MUST_USE;
 
-// A prepared function where the bench's calls run; that of a package or, where it is NULL, a new one
-// of the weights. NULL with a message on stderr.
+// A prepared function where the bench's calls run; that of a package or, where it is NULL, a new
+// one of the weights. NULL with a message on stderr.
 dt_function_t *minilm_prepared_of(minilm_bench_t *bench, dt_package_t *package);
 dt_function_t *minilm_prepared(minilm_bench_t *bench);
 

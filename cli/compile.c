@@ -68,13 +68,13 @@ static const cli_command_t command = {
     .name = ME,
     .usage = "compile MODEL -o FILE [--isa LEVELS] [--cuda ARCHS] [--name NAME] [--weights WHERE]\n"
              "                       [--no-forms] [--dim NAME=SIZES]… [--input NAME=SPEC]…\n"
-             "                       [--data FOLDER] [--names-are-hints] [--deadline TIME] [--json]",
+             "                       [--data FOLDER] [--names-are-hints] [--deadline TIME]\n"
+             "                       [--json]",
     .about =
-        "Compiles the ONNX model in the file MODEL and writes a package: machine code for each "
-        "level of\n"
-        "CPUs and each architecture of CUDA devices, the guards that say which sizes it is for, and "
-        "the\n"
-        "weights. ductile run, bench and inspect take a package where they take a model, and\n"
+        "Compiles the ONNX model in the file MODEL and writes a package: machine code for each\n"
+        "level of CPUs and each architecture of CUDA devices, the guards that say which sizes it\n"
+        "is for, and the weights. ductile run, bench and inspect take a package where they take a "
+        "model, and\n"
         "dt_package_open opens it, with or without a compiler on the machine. The same model,\n"
         "options and version of Ductile give the same bytes.\n"
         "A package is code: use those only that you trust.\n",

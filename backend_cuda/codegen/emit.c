@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What code for CUDA is made for, by the code generator, and how the driver makes it a device's: see
-// codegen.h.
+// What code for CUDA is made for, how the code generator makes it, and how the driver makes it a
+// device's: see codegen.h.
 #include "backend_cuda/codegen/codegen.h"
 
 #include "backend_cuda/emit/arch.h"
@@ -148,8 +148,7 @@ dt_status_t dt__cuda_codegen_load(dt_jobs_t *jobs, const dt_codegen_request_t *r
                                   const dt_unit_map_t *map, const dt_object_t *objects, uint32_t n,
                                   dt_compiled_t *out) {
   dt_cuda_unit_t *units = dt__calloc(n, sizeof(*units));
-  dt_status_t status =
-      units ? load(jobs, request, map, objects, units, n, out) : DT_NO_MEMORY();
+  dt_status_t status = units ? load(jobs, request, map, objects, units, n, out) : DT_NO_MEMORY();
   units_free(request->device, units, n);
   return status;
 }
@@ -160,9 +159,8 @@ dt_status_t dt__cuda_codegen_load_carried(dt_jobs_t *jobs, void *device,
   const texts_t texts = {artifact->objects, n, artifact->infos, artifact->n_kernels};
   dt_cuda_unit_t *units = dt__calloc(n, sizeof(*units));
   dt_cuda_kernel_info_t *kernels = dt__calloc(artifact->n_kernels, sizeof(*kernels));
-  dt_status_t status = units && kernels
-                           ? make_code(jobs, 0, device, &texts, units, kernels, out)
-                           : DT_NO_MEMORY();
+  dt_status_t status =
+      units && kernels ? make_code(jobs, 0, device, &texts, units, kernels, out) : DT_NO_MEMORY();
   units_free(device, units, n);
   dt__free(kernels);
   return status;

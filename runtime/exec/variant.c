@@ -82,8 +82,8 @@ dt_status_t dt__variant_guards(const dt_function_t *function, const dt_traced_t 
 static dt_status_t make_guards(const dt_function_t *function, uint64_t modes, bool compiled,
                                dt_variant_t *variant) {
   DT_TRY(take_outputs(function, variant));
-  DT_TRY(create_guards(variant->traced, modes, compiled ? modes_mask(function) : 0,
-                       &variant->guards));
+  DT_TRY(
+      create_guards(variant->traced, modes, compiled ? modes_mask(function) : 0, &variant->guards));
   variant->n_symbols = dt__guards_symbol_count(variant->guards);
   return NULL;
 }

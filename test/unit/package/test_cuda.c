@@ -144,8 +144,8 @@ static void test_the_best_level_of_a_device(void **state) {
     dt_function_t *taken = function_at(f.runtime, path_of("best"));
     said[0] = 0;
     expect_ok(dt_function_prepare(
-        taken, &(dt_prepare_options_t){.struct_size = sizeof(dt_prepare_options_t),
-                                       .device = DT_CUDA}));
+        taken,
+        &(dt_prepare_options_t){.struct_size = sizeof(dt_prepare_options_t), .device = DT_CUDA}));
     expect_level(rows[k].expected);
     (void)life_hash(f.session, taken, &lives[1]);
     assert_int_equal(stats_of(taken).compiles, 0);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// earlier.dtp was written by an earlier build, for x86-64-v2, and earlier_device.dtp for sm_80: every
-// library of their ABI number opens them, with or without a code generator, on the CPU and on a
-// device (the fake driver), and answers as the evaluator does. If this fails after a
-// change of what packages hold, DT_PACKAGE_ABI is to be counted up (runtime/package/format.h), and
-// the files written anew: unit_package_earlier --write FILE and --write-device FILE, in a build with
-// LLVM; and the seeds of the fuzzer (test/fuzz/corpus/package): --seeds FOLDER.
+// earlier.dtp was written by an earlier build, for x86-64-v2, and earlier_device.dtp for sm_80:
+// every library of their ABI number opens them, with or without a code generator, on the CPU and on
+// a device (the fake driver), and answers as the evaluator does. If this fails after a change of
+// what packages hold, DT_PACKAGE_ABI is to be counted up (runtime/package/format.h), and the files
+// written anew: unit_package_earlier --write FILE and --write-device FILE, in a build with LLVM;
+// and the seeds of the fuzzer (test/fuzz/corpus/package): --seeds FOLDER.
 #include "test/unit/package/lives.h"
 
 #include <stdio.h>
@@ -105,7 +105,8 @@ static dt_status_t branch_program(dt_trace_t *t, const dt_value_t *in, dt_value_
 
 static void write_branches(const char *path) {
   static const dt_input_decl_t vector[] = {{.name = "x", .dtype = DT_F32, .rank = 1}};
-  const dt_package_write_options_t options = {.struct_size = sizeof(options), .levels = "v2,v3,sm_80"};
+  const dt_package_write_options_t options = {.struct_size = sizeof(options),
+                                              .levels = "v2,v3,sm_80"};
   fixture_t f = fixture_on(DT_CPU, 1);
   dt_function_options_t about = options_of(1, vector);
   dt_function_t *function = function_of(&f, branch_program, NULL, &about);
