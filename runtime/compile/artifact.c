@@ -347,7 +347,7 @@ static dt_object_t *all_objects(const dt_artifact_t *a) {
   return objects;
 }
 
-static dt_status_t link(dt_artifact_t *artifact, const dt_object_t *objects, uint32_t n) {
+static dt_status_t link_objects(dt_artifact_t *artifact, const dt_object_t *objects, uint32_t n) {
   DT_TRY(dt__image_link(objects, n, dt__image_is_large(objects, n), &artifact->image));
   artifact->linked = true;
   return NULL;
@@ -355,11 +355,11 @@ static dt_status_t link(dt_artifact_t *artifact, const dt_object_t *objects, uin
 
 dt_status_t dt__artifact_link(dt_artifact_t *artifact, const dt_codegen_t *codegen) {
   if (codegen)
-    return link(artifact, &artifact->host, 1);
+    return link_objects(artifact, &artifact->host, 1);
   dt_object_t *objects = all_objects(artifact);
   if (!objects)
     return DT_NO_MEMORY();
-  dt_status_t status = link(artifact, objects, artifact->n_objects + 1);
+  dt_status_t status = link_objects(artifact, objects, artifact->n_objects + 1);
   dt__free(objects);
   for (uint32_t k = 0; k < artifact->n_kernels; k++)
     artifact->infos[k] = 0; // all are in one unit

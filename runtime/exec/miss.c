@@ -458,7 +458,7 @@ static dt_status_t is_covered(dt_session_t *session, const dt_function_t *functi
   return NULL;
 }
 
-// The same, but for a while: variants that need not be made. Such a call was no miss.
+// The same, but for a while: variants that need not be made.
 static dt_status_t supply(dt_function_t *function, const ask_t *ask, bool *out_some) {
   *out_some = false;
   if (!function->supply)
@@ -470,8 +470,6 @@ static dt_status_t supply(dt_function_t *function, const ask_t *ask, bool *out_s
   dt__mutex_lock(&function->mutex);
   function->building = false;
   (void)pthread_cond_broadcast(&function->idle);
-  if (*out_some && ask->inputs)
-    (void)atomic_fetch_sub_explicit(&function->misses, 1, memory_order_relaxed);
   return status;
 }
 
@@ -492,14 +490,16 @@ static dt_status_t make_variant(dt_function_t *function, const ask_t *ask,
 
 static dt_status_t cover_locked(dt_session_t *session, dt_function_t *function, const ask_t *ask,
                                 dt_variant_t **out_once) {
+  bool supplied = false;
   for (;;) {
     bool covered = false;
     DT_TRY(is_covered(session, function, ask, &covered));
+    if (covered && supplied && ask->inputs) // it was no miss
+      (void)atomic_fetch_sub_explicit(&function->misses, 1, memory_order_relaxed);
     if (covered)
       return NULL;
     if (ask->key && !function->frozen)
       DT_TRY(dt__refused_find(function, ask->key));
-    bool supplied = false;
     if (!function->building) {
       DT_TRY(supply(function, ask, &supplied));
       if (!supplied)

@@ -293,6 +293,44 @@ static void test_deciders_are_brought_along(void **state) {
   end_of(&f);
 }
 
+// A call that no variant of the package covers is a miss, also where it is the first: it compiles if
+// the first trace stands for it.
+static void test_a_miss_on_a_device(void **state) {
+  (void)state;
+  static const dt_input_decl_t vector[] = {{.name = "x", .dtype = DT_F32, .rank = 1}};
+  be("90", 0);
+  fixture_t f = fixture_on(DT_CUDA, 1);
+  dt_function_options_t options = options_of(1, vector);
+  dt_function_t *function = function_of(&f, branch_program, NULL, &options);
+  call_vector(f.session, function, 5, -3); // its only variant is a device's
+  const dt_package_write_options_t how = {.struct_size = sizeof(how), .levels = "v2,sm_90a"};
+  expect_ok(dt_package_write(path_of("few"), &function, 1, &how));
+  dt_function_release(function);
+  function = function_at(f.runtime, path_of("few"));
+  dt_tensor_t *x = tensor_full(3, 1, SIZES(9)), *y = NULL;
+  expect_told(dt_call(f.session, function, &x, 1, &y, 1, NULL), DT_E_SHAPE, "first trace");
+  RELEASE(x);
+  assert_int_equal(stats_of(function).misses, 1);
+  assert_int_equal(variants_of(function), 1);
+  float data[14] = {1, 0, 2, 0, 3};
+  x = tensor_over(DT_F32, 1, SIZES(7), (const int64_t[]){2}, data);
+  expect_ok(dt_call(f.session, function, &x, 1, &y, 1, NULL));
+  RELEASE(x, y);
+  assert_int_equal(stats_of(function).misses, 2);
+  assert_int_equal(stats_of(function).compiles, 1);
+  call_vector(f.session, function, 6, -3);
+  assert_int_equal(stats_of(function).misses, 2);
+  dt_function_release(function);
+  function = function_at(f.runtime, path_of("few"));
+  expect_ok(dt_function_freeze(function, true));
+  x = tensor_full(3, 1, SIZES(9));
+  expect_told(dt_call(f.session, function, &x, 1, &y, 1, NULL), DT_E_STATE, "s0 <= 7");
+  RELEASE(x);
+  call_vector(f.session, function, 6, -3);
+  dt_function_release(function);
+  end_of(&f);
+}
+
 // On another device of the kind the same code is loaded there, too.
 static void test_each_device_has_its_own(void **state) {
   (void)state;
@@ -512,6 +550,6 @@ static int end(void **state) {
 RUN_TESTS_WITH(begin, end, TEST(test_bits_and_launches_are_those_of_the_device),
                TEST(test_the_best_level_of_a_device), TEST(test_older_devices_are_refused),
                TEST(test_sessions_take_their_own), TEST(test_other_kinds_are_compiled),
-               TEST(test_deciders_are_brought_along), TEST(test_each_device_has_its_own),
+               TEST(test_deciders_are_brought_along), TEST(test_a_miss_on_a_device), TEST(test_each_device_has_its_own),
                TEST(test_equal_input_gives_equal_bytes), TEST(test_each_level_is_written),
                TEST(test_ops_of_users), TEST(test_damage), TEST(test_failures_while_loading))
