@@ -51,6 +51,15 @@ log=$(DUCTILE_LOG=compile:1,cache:1 "$ductile" run "$work/both.dtp" "${x[@]}" --
   failures=$((failures + 1))
 }
 unset DUCTILE_JIT
+# Weights that stay in a file beside the model go to the device from there.
+cp models/outside.onnx models/small.data "$work/"
+expect 0 "$work/ref.dtp: " compile "$work/outside.onnx" -o "$work/ref.dtp" --weights ref --isa none --cuda sm_90a
+small=(--dim batch=2 --dim seq=3 --input x=ones --json)
+"$ductile" run "$work/outside.onnx" "${small[@]}" | grep -v '"event":"memory"' >"$work/want"
+DUCTILE_JIT=/nowhere "$ductile" run "$work/ref.dtp" "${small[@]}" --device cuda |
+  grep -v '"event":"memory"' | cmp - "$work/want" || failures=$((failures + 1))
+rm "$work/small.data"
+expect 1 'small.data' run "$work/ref.dtp" "${small[@]}" --device cuda
 expect 0 '1 folder: 1 pass' check folders/good --device cuda --package sm_90a,v2
 [[ ! -e $work/none.dtp ]] || failures=$((failures + 1))
 export DUCTILE_CUDA=/nowhere/libcuda.so.1

@@ -293,8 +293,8 @@ static void test_deciders_are_brought_along(void **state) {
   end_of(&f);
 }
 
-// A call that no variant of the package covers is a miss, also where it is the first: it compiles if
-// the first trace stands for it.
+// A call that no variant of the package covers is a miss, also where it is the first: it compiles
+// if the first trace stands for it.
 static void test_a_miss_on_a_device(void **state) {
   (void)state;
   static const dt_input_decl_t vector[] = {{.name = "x", .dtype = DT_F32, .rank = 1}};
@@ -550,6 +550,7 @@ static int end(void **state) {
 RUN_TESTS_WITH(begin, end, TEST(test_bits_and_launches_are_those_of_the_device),
                TEST(test_the_best_level_of_a_device), TEST(test_older_devices_are_refused),
                TEST(test_sessions_take_their_own), TEST(test_other_kinds_are_compiled),
-               TEST(test_deciders_are_brought_along), TEST(test_a_miss_on_a_device), TEST(test_each_device_has_its_own),
-               TEST(test_equal_input_gives_equal_bytes), TEST(test_each_level_is_written),
-               TEST(test_ops_of_users), TEST(test_damage), TEST(test_failures_while_loading))
+               TEST(test_deciders_are_brought_along), TEST(test_a_miss_on_a_device),
+               TEST(test_each_device_has_its_own), TEST(test_equal_input_gives_equal_bytes),
+               TEST(test_each_level_is_written), TEST(test_ops_of_users), TEST(test_damage),
+               TEST(test_failures_while_loading))
