@@ -17,7 +17,8 @@ static const char usage[] =
     "  --dtype TYPE        of weights and all that is computed (default: f32)\n"
     "  --layers N          of the model, the first ones (default: all)\n"
     "  --mode MODE         plain (default): kernels one by one; reduce-overhead: graphs\n"
-    "  --cases LIST        which, by commas (default: all but start and graphs, in this order)\n"
+    "  --cases LIST        which, by commas (default: all but start, graphs and package, in this\n"
+    "                      order)\n"
     "      start           from nothing to the first answer, step by step\n"
     "      cold            first call of a new function, packing included\n"
     "      latency         medians over twelve shapes, or a GPU's eight\n"
@@ -26,6 +27,11 @@ static const char usage[] =
     "      variants        over random shapes from four starts\n"
     "      graphs          GPUs: first call at unseen sizes after the largest, as graphs and\n"
     "                      plain, whatever --mode says\n"
+    "      package         writes --package for --levels, and compares its answers, bit by bit,\n"
+    "                      with those of code that is made here\n"
+    "  --package FILE      a package of the model, which functions are opened from: no weights\n"
+    "                      are loaded; with --levels: that is written\n"
+    "  --levels LIST       of CPUs, and architectures of devices, such as v3,sm_90a\n"
     "  --memory-calls N    calls of the case memory (default: 10000)\n"
     "  --variant-shapes N  shapes of the case variants (default: 200)\n"
     "  --graph-shapes N    shapes of the case graphs (default: 200)\n"
@@ -46,7 +52,7 @@ static const char usage[] =
     "Exit codes: 0 measured, whatever the figures; 1 something failed; 2 wrong usage.\n";
 
 typedef struct arguments_t {
-  const char *model, *cases;
+  const char *model, *cases, *package, *levels;
   long threads, memory_calls, variant_shapes, started;
   minilm_graph_limits_t graphs;
   minilm_config_t config;
@@ -63,7 +69,7 @@ static const struct {
     {"start", minilm_case_start, true},      {"cold", minilm_case_cold, false},
     {"latency", minilm_case_latency, false}, {"first", minilm_case_first, false},
     {"memory", minilm_case_memory, false},   {"variants", minilm_case_variants, false},
-    {"graphs", minilm_case_graphs, true},
+    {"graphs", minilm_case_graphs, true},    {"package", minilm_case_package, true},
 };
 enum { CASES = sizeof cases / sizeof cases[0] };
 
@@ -160,6 +166,11 @@ dt_status_t minilm_call(minilm_bench_t *bench, dt_function_t *function, double *
 
 // ---- Program ------------------------------------------------------------------------------------
 
+static bool open_package(const arguments_t *arguments, minilm_bench_t *bench) {
+  return bench_ok(dt_package_open(bench->runtime, arguments->package, NULL, &bench->package),
+                  "opening the package");
+}
+
 static bool load_weights(const arguments_t *arguments, minilm_bench_t *bench) {
   const char *model = arguments->model;
   char error[512] = "";
@@ -179,6 +190,8 @@ static bool set_up(const arguments_t *arguments, minilm_bench_t *bench) {
   bench->graphs = arguments->graphs;
   bench->device = arguments->device;
   bench->mode = arguments->mode;
+  bench->path = arguments->package;
+  bench->levels = arguments->levels;
   double begin = bench_now_ns();
   bench->start.process = arguments->started ? begin - (double)arguments->started : 0;
   if (!bench_ok(dt_runtime_create(&options, &bench->runtime), "making the runtime"))
@@ -187,7 +200,8 @@ static bool set_up(const arguments_t *arguments, minilm_bench_t *bench) {
   if (!bench_ok(dt_session_create(bench->runtime, &on, &bench->session), "making a session"))
     return false;
   double opened = bench_now_ns();
-  if (!load_weights(arguments, bench))
+  bool packed = arguments->package && !arguments->levels;
+  if (!(packed ? open_package : load_weights)(arguments, bench))
     return false;
   bench->start.runtime = made - begin;
   bench->start.session = opened - made;
@@ -197,6 +211,7 @@ static bool set_up(const arguments_t *arguments, minilm_bench_t *bench) {
 
 static void tear_down(minilm_bench_t *bench) {
   minilm_io_destroy(&bench->io);
+  dt_package_release(bench->package);
   dt_session_destroy(bench->session);
   dt_runtime_release(bench->runtime);
   minilm_weights_free(bench->weights);
@@ -263,6 +278,8 @@ static bool parse(int argc, char **argv, arguments_t *out) {
       {"dtype", required_argument, NULL, 'f'},
       {"mode", required_argument, NULL, 'o'},
       {"cases", required_argument, NULL, 'c'},
+      {"package", required_argument, NULL, 'p'},
+      {"levels", required_argument, NULL, 'e'},
       {"started", required_argument, NULL, 'a'},
       {"memory-calls", required_argument, NULL, 'y'},
       {"variant-shapes", required_argument, NULL, 'v'},
@@ -298,6 +315,10 @@ static bool parse(int argc, char **argv, arguments_t *out) {
       good = bench_parse_number(optarg, 1, LONG_MAX, &out->started);
     else if (option == 'c')
       good = known_cases(out->cases = optarg);
+    else if (option == 'p')
+      out->package = optarg;
+    else if (option == 'e')
+      out->levels = optarg;
     else if (option == 'y')
       good = bench_parse_number(optarg, 1, 100000000, &out->memory_calls);
     else if (option == 'v')
@@ -314,7 +335,7 @@ static bool parse(int argc, char **argv, arguments_t *out) {
       good = false;
   }
   // There must be as many shapes as are asked for, besides the largest.
-  return good && optind == argc && !(out->serve && out->cases) &&
+  return good && optind == argc && !(out->serve && out->cases) && (out->package || !out->levels) &&
          out->graphs.shapes < out->graphs.batch * out->graphs.length;
 }
 

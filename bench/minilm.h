@@ -6,6 +6,7 @@
 
 #include "bench/harness.h"
 #include "ductile/graphs.h"
+#include "ductile/package.h"
 #include "examples/minilm/model.h"
 
 // Most tokens of one call, and most rows.
@@ -34,7 +35,9 @@ typedef struct minilm_graph_limits_t {
 
 // Owner of everything but `weights`, whose functions must be gone before it.
 typedef struct minilm_bench_t {
-  minilm_weights_t *weights; // owner
+  minilm_weights_t *weights; // owner; NULL: functions are those of the package
+  dt_package_t *package;     // owner; or NULL
+  const char *path, *levels; // of the case "package"
   dt_runtime_t *runtime;
   dt_session_t *session;
   dt_device_t device;
@@ -60,7 +63,9 @@ dt_status_t minilm_call_into(minilm_bench_t *bench, dt_function_t *function,
 // Calls at the bound sizes into the bound output, and times it until the result is there.
 dt_status_t minilm_call(minilm_bench_t *bench, dt_function_t *function, double *out_ns) DT_MUST_USE;
 
-// A prepared function where the bench's calls run. NULL with a message on stderr.
+// A prepared function where the bench's calls run; that of a package or, where it is NULL, a new
+// one of the weights. NULL with a message on stderr.
+dt_function_t *minilm_prepared_of(minilm_bench_t *bench, dt_package_t *package);
 dt_function_t *minilm_prepared(minilm_bench_t *bench);
 
 // Cases; false with a message on stderr. Each makes functions of its own.
@@ -71,6 +76,7 @@ bool minilm_case_first(minilm_bench_t *bench);
 bool minilm_case_memory(minilm_bench_t *bench);
 bool minilm_case_variants(minilm_bench_t *bench);
 bool minilm_case_graphs(minilm_bench_t *bench);
+bool minilm_case_package(minilm_bench_t *bench);
 
 // Answers requests on stdin until it ends or says "quit"; see bench_minilm --help.
 bool minilm_serve(minilm_bench_t *bench);

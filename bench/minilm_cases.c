@@ -57,15 +57,26 @@ static dt_status_t median_of_comings(minilm_bench_t *bench, dt_function_t *funct
   return status;
 }
 
-static dt_function_t *make_function(minilm_bench_t *bench) {
+static dt_function_t *function_of(minilm_bench_t *bench, dt_package_t *package) {
   dt_function_t *function = NULL;
-  bench_ok(minilm_create(bench->runtime, bench->weights, DT_ANSWER_COMPILED, &function),
-           "making the model");
+  if (package)
+    bench_ok(dt_package_function(package, NULL, NULL, &function), "opening the function");
+  else
+    bench_ok(minilm_create(bench->runtime, bench->weights, DT_ANSWER_COMPILED, &function),
+             "making the model");
   return function;
 }
 
+static dt_function_t *make_function(minilm_bench_t *bench) {
+  return function_of(bench, bench->package);
+}
+
 dt_function_t *minilm_prepared(minilm_bench_t *bench) {
-  dt_function_t *function = make_function(bench);
+  return minilm_prepared_of(bench, bench->package);
+}
+
+dt_function_t *minilm_prepared_of(minilm_bench_t *bench, dt_package_t *package) {
+  dt_function_t *function = function_of(bench, package);
   if (function &&
       bench_ok(dt_function_prepare(function, &(dt_prepare_options_t){.device = bench->device}),
                "compiling"))
@@ -93,7 +104,8 @@ static bool report_counters(minilm_bench_t *bench, const char *name, dt_function
 static void report_start(minilm_bench_t *bench, const dt_function_counters_t *stats, double prepare,
                          double first, double second) {
   const minilm_start_t *start = &bench->start;
-  double compile = (double)stats->compile_ns, load = (double)stats->device_load_ns,
+  bool packed = bench->package != NULL;
+  double load = (double)stats->device_load_ns, compile = packed ? load : (double)stats->compile_ns,
          all = start->process + start->runtime + start->session + start->weights + prepare + first;
   const struct {
     const char *metric;
@@ -101,8 +113,8 @@ static void report_start(minilm_bench_t *bench, const dt_function_counters_t *st
   } rows[] = {{"process", start->process},
               {"runtime", start->runtime},
               {"session: driver and context", start->session},
-              {"weights from their file", start->weights},
-              {"trace", prepare - compile},
+              {packed ? "package" : "weights from their file", start->weights},
+              {packed ? "its traces, weights to the device" : "trace", prepare - compile},
               {"compile", compile - load},
               {"device code: link or cache, load", load},
               {"first call at 1x16, upload", first},

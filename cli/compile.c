@@ -13,7 +13,7 @@
 #define ME "compile"
 
 typedef struct options_t {
-  const char *out, *isa, *name, *data;
+  const char *out, *isa, *cuda, *name, *data;
   cli_list_t inputs, dims;
   int64_t deadline;
   uint32_t weights;
@@ -29,7 +29,14 @@ static const cli_option_t rows[] = {
      0},
     {"isa", CLI_TEXT, offsetof(options_t, isa), "LEVELS",
      "levels of x86-64 to make code for, such as v2,v3,v4, also v3+vnni and v4+vnni; whoever opens "
-     "the package takes the best that its machine has (default: v3,v4)",
+     "the package takes the best that its machine has (default: v3,v4); none: with --cuda, no code "
+     "for CPUs",
+     NULL, 0, 0},
+    {"cuda", CLI_TEXT, offsetof(options_t, cuda), "ARCHS",
+     "architectures of CUDA devices to make code for, too, such as sm_80,sm_90a; no device is "
+     "needed. "
+     "Code for sm_80 runs on that and on newer ones, code for sm_90a on 9.0 alone; a device takes "
+     "the newest that runs on it",
      NULL, 0, 0},
     {"name", CLI_TEXT, offsetof(options_t, name), "NAME",
      "what the function is called in the package (default: the graph's name)", NULL, 0, 0},
@@ -59,17 +66,17 @@ static const cli_option_t rows[] = {
 
 static const cli_command_t command = {
     .name = ME,
-    .usage = "compile MODEL -o FILE [--isa LEVELS] [--name NAME] [--weights WHERE] [--no-forms]\n"
-             "                       [--dim NAME=SIZES]… [--input NAME=SPEC]… [--data FOLDER]\n"
-             "                       [--names-are-hints] [--deadline TIME] [--json]",
+    .usage = "compile MODEL -o FILE [--isa LEVELS] [--cuda ARCHS] [--name NAME] [--weights WHERE]\n"
+             "                       [--no-forms] [--dim NAME=SIZES]… [--input NAME=SPEC]…\n"
+             "                       [--data FOLDER] [--names-are-hints] [--deadline TIME]\n"
+             "                       [--json]",
     .about =
-        "Compiles the ONNX model in the file MODEL and writes a package: machine code for each "
-        "level of\n"
-        "CPUs, the guards that say which sizes it is for, and the weights. ductile run, bench and "
-        "inspect\n"
-        "take a package where they take a model, and dt_package_open opens it, with or without a "
-        "compiler\n"
-        "on the machine. The same model, options and version of Ductile give the same bytes.\n"
+        "Compiles the ONNX model in the file MODEL and writes a package: machine code for each\n"
+        "level of CPUs and each architecture of CUDA devices, the guards that say which sizes it\n"
+        "is for, and the weights. ductile run, bench and inspect take a package where they take a "
+        "model, and\n"
+        "dt_package_open opens it, with or without a compiler on the machine. The same model,\n"
+        "options and version of Ductile give the same bytes.\n"
         "A package is code: use those only that you trust.\n",
     .exits =
         "0 written; 1 refused or failed, with a message; 2 wrong usage; 4 the deadline passed.",
@@ -150,9 +157,21 @@ static char *external_path(const job_t *job, uint32_t k) {
   return path;
 }
 
-static int write_with(const job_t *job, char **files) {
+// Levels of CPUs and architectures of devices, in one list (free).
+static char *levels_of(const options_t *options) {
+  const char *isa = options->isa ? options->isa : "v3,v4", *cuda = options->cuda;
+  bool none = cuda && strcmp(isa, "none") == 0;
+  size_t room = strlen(isa) + (cuda ? strlen(cuda) : 0) + 2;
+  char *text = malloc(room);
+  if (text)
+    (void)snprintf(text, room, "%s%s%s", none ? "" : isa, cuda && !none ? "," : "",
+                   cuda ? cuda : "");
+  return text;
+}
+
+static int write_with(const job_t *job, const char *levels, char **files) {
   dt_package_write_options_t how = {.struct_size = sizeof(how),
-                                    .levels = job->options->isa,
+                                    .levels = levels,
                                     .no_forms = job->options->no_forms,
                                     .files = (const char *const *)files};
   uint32_t n = job->options->weights == WEIGHTS_REF ? dt_onnx_n_external(job->model.onnx) + 1 : 0;
@@ -168,9 +187,11 @@ static int write_with(const job_t *job, char **files) {
 static int write_package(const job_t *job) {
   uint32_t n = dt_onnx_n_external(job->model.onnx) + 1;
   char **files = calloc(n, sizeof(*files)); // with weights, the model's first
-  int result = files ? call_all(job) : cli_complain(ME, CLI_FAILED, "no memory");
+  char *levels = levels_of(job->options);
+  int result = files && levels ? call_all(job) : cli_complain(ME, CLI_FAILED, "no memory");
   if (result == CLI_DONE)
-    result = write_with(job, files);
+    result = write_with(job, levels, files);
+  free(levels);
   for (uint32_t k = 0; files && k < n; k++)
     free(files[k]);
   free(files);

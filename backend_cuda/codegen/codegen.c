@@ -2,6 +2,7 @@
 // CUDA's row among the code generators, and what of it needs no LLVM.
 #include "backend_cuda/codegen/codegen.h"
 
+#include "backend_cuda/emit/arch.h"
 #include "backend_cuda/exec/session.h"
 #include "ductile/op.h"
 #include "runtime/base/memory.h"
@@ -84,10 +85,15 @@ static dt_disk_cache_t *cache(const void *device) {
   return ((const dt_cuda_device_t *)device)->cache;
 }
 
+static void name(const void *device, dt_text_t *out) {
+  const dt_cuda_device_t *own = device;
+  dt__text_printf(out, "%s sm_%d%d", own->name, own->major, own->minor);
+}
+
 static void key(const void *device, dt_text_t *out) {
   const dt_cuda_device_t *own = device;
-  dt__text_printf(out, "%s sm_%d%d driver %d shared %d", own->name, own->major, own->minor,
-                  own->cuda->version, own->shared_per_block);
+  name(device, out);
+  dt__text_printf(out, " driver %d shared %d", own->cuda->version, own->shared_per_block);
 }
 
 static bool lost(const void *device) { return dt__cuda_is_lost(device); }
@@ -132,10 +138,15 @@ const dt_codegen_t dt__cuda_codegen = {
     .load = dt__cuda_codegen_load,
     .unit_work = UINT64_MAX, // each unit is a module, and loading one holds up what runs there
     .reload = reload,
+    .load_carried = dt__cuda_codegen_load_carried,
     .unload = unload,
     .external = external,
     .same = same,
     .cache = cache,
     .key = key,
     .info_words = DT_CUDA_INFO_WORDS,
-    .lost = lost};
+    .lost = lost,
+    .levels = dt__cuda_arch_names,
+    .level_target = dt__cuda_codegen_level_target,
+    .suits = dt__cuda_codegen_suits,
+    .name = name};

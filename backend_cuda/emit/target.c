@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // See target.h.
 #include "backend_cuda/emit/target.h"
+
+#include "backend_cuda/emit/arch.h"
 #include "ductile/device.h"
 #include "runtime/base/status.h"
 
@@ -50,6 +52,7 @@ dt_status_t dt__cuda_target(const dt_cuda_model_t *model, const dt_target_t *hos
   (void)snprintf(out->cpu, sizeof(out->cpu), "sm_%d%d%s", model->major, model->minor,
                  model->major >= 9 ? "a" : "");
   // The text's version is the driver's least (12.0), or the first that knows the architecture.
-  (void)snprintf(out->features, sizeof(out->features), "+ptx%d", model->major >= 10 ? 86 : 80);
+  (void)snprintf(out->features, sizeof(out->features), "+ptx%u",
+                 dt__cuda_arch_ptx(model->major, model->minor));
   return NULL;
 }

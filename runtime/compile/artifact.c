@@ -208,22 +208,23 @@ static uint32_t info_words(const dt_artifact_place_t *place) {
   return place->codegen ? place->codegen->info_words : 1;
 }
 
-static void describe_code(dt_stream_t *s, dt_artifact_t *a) {
+static void describe_code(dt_stream_t *s, bool device, dt_artifact_t *a) {
   dt__stream_flag(s, &a->linked);
-  if (a->linked) {
+  if (a->linked)
     dt__image_store(s, &a->image);
+  else
+    dt__stream_bytes(s, &a->host.data, &a->host.bytes);
+  if (a->linked && !device)
     return;
-  }
-  dt__stream_bytes(s, &a->host.data, &a->host.bytes);
   a->objects = dt__stream_list(s, &a->n_objects, a->objects, sizeof(*a->objects));
   for (uint32_t k = 0; k < a->n_objects && !s->failed; k++)
     dt__stream_bytes(s, &a->objects[k].data, &a->objects[k].bytes);
 }
 
-static void describe(dt_stream_t *s, uint32_t info_words, dt_artifact_t *a, dt_compiled_t *c,
-                     uint32_t *n_segments, uint32_t *n_outputs) {
-  describe_code(s, a);
-  describe_kernels(s, a, info_words);
+static void describe(dt_stream_t *s, const dt_artifact_place_t *place, dt_artifact_t *a,
+                     dt_compiled_t *c, uint32_t *n_segments, uint32_t *n_outputs) {
+  describe_code(s, place->codegen != NULL, a);
+  describe_kernels(s, a, info_words(place));
   describe_calls(s, a);
   dt__stream_number(s, n_segments);
   c->output_segments =
@@ -281,7 +282,7 @@ dt_status_t dt__artifact_write(const dt_artifact_place_t *place, const dt_artifa
   dt_compiled_t c = *compiled;
   a.calls = calls;
   a.n_calls = n_calls;
-  describe(&s, info_words(place), &a, &c, &c.n_segments, &n_outputs);
+  describe(&s, place, &a, &c, &c.n_segments, &n_outputs);
   dt__free(calls);
   return dt__text_status(out);
 }
@@ -346,14 +347,20 @@ static dt_object_t *all_objects(const dt_artifact_t *a) {
   return objects;
 }
 
-dt_status_t dt__artifact_link(dt_artifact_t *artifact) {
+static dt_status_t link_objects(dt_artifact_t *artifact, const dt_object_t *objects, uint32_t n) {
+  DT_TRY(dt__image_link(objects, n, dt__image_is_large(objects, n), &artifact->image));
+  artifact->linked = true;
+  return NULL;
+}
+
+dt_status_t dt__artifact_link(dt_artifact_t *artifact, const dt_codegen_t *codegen) {
+  if (codegen)
+    return link_objects(artifact, &artifact->host, 1);
   dt_object_t *objects = all_objects(artifact);
   if (!objects)
     return DT_NO_MEMORY();
-  uint32_t n = artifact->n_objects + 1;
-  dt_status_t status = dt__image_link(objects, n, dt__image_is_large(objects, n), &artifact->image);
+  dt_status_t status = link_objects(artifact, objects, artifact->n_objects + 1);
   dt__free(objects);
-  artifact->linked = !status;
   for (uint32_t k = 0; k < artifact->n_kernels; k++)
     artifact->infos[k] = 0; // all are in one unit
   return status;
@@ -385,19 +392,34 @@ static dt_status_t load_linked(const dt_artifact_t *a, const dt_code_bytes_t *co
   return dt__load_kernels(a->infos, a->n_kernels, out);
 }
 
+// Kernels of a device, and the host program, which is native.
+static dt_status_t load_host(const dt_artifact_t *a, const dt_code_bytes_t *code,
+                             dt_compiled_t *out) {
+  return a->linked ? dt__load_image(&a->image, code, out) : dt__load_objects(&a->host, 1, out);
+}
+
+static dt_status_t load_device(const dt_artifact_place_t *place, dt_artifact_t *a,
+                               dt_compiled_t *out) {
+  const dt_codegen_t *codegen = place->codegen;
+  return a->linked ? codegen->load_carried(place->jobs, place->device, a, out)
+                   : codegen->reload(place->device, a, out);
+}
+
 static dt_status_t load(const dt_artifact_place_t *place, dt_artifact_t *a,
                         const dt_code_bytes_t *code, const dt_traced_t *traced, uint32_t n_segments,
                         dt_compiled_t *out) {
   const dt_op_list_t *ops = traced->hooks ? traced->hooks->ops : NULL;
   out->codegen = place->codegen;
-  if (a->linked && place->codegen)
-    return DT_FAIL(DT_E_FORMAT, "code for a device is not linked");
-  DT_TRY(place->codegen ? dt__load_objects(&a->host, 1, out)
+  if (a->linked != (code != NULL))
+    return DT_FAIL(DT_E_FORMAT, "its code is %slinked", a->linked ? "" : "not ");
+  DT_TRY(place->codegen ? load_host(a, code, out)
          : a->linked    ? load_linked(a, code, out)
                         : load_cpu(a, out));
   DT_TRY(dt__load_host(n_segments, out));
+  if (place->bare)
+    return NULL;
   if (place->codegen)
-    DT_TRY(place->codegen->reload(place->device, a, out));
+    DT_TRY(load_device(place, a, out));
   DT_TRY(dt__externals_load(a->calls, a->n_calls, ops, place->codegen, place->device,
                             &out->externals));
   out->external_table = dt__externals_table(out->externals);
@@ -434,7 +456,7 @@ static dt_status_t read_entry(const dt_artifact_place_t *place, const void *data
   dt_artifact_t artifact = {0};
   uint32_t n_segments = 0, n_outputs = 0;
   dt_stream_t s = {.from = data, .left = bytes};
-  describe(&s, info_words(place), &artifact, out, &n_segments, &n_outputs);
+  describe(&s, place, &artifact, out, &n_segments, &n_outputs);
   dt_status_t status = NULL;
   if (!dt__stream_is_done(&s))
     status = DT_FAIL(DT_E_FORMAT, "it is not an entry of this format");

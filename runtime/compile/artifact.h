@@ -6,6 +6,7 @@
 #define DT_RUNTIME_COMPILE_ARTIFACT_H
 
 #include "runtime/base/text.h"
+#include "runtime/compile/jobs.h"
 #include "runtime/compile/load.h"
 
 #define DT_ARTIFACT_KIND "variant" // of entries (disk_cache.h)
@@ -14,8 +15,8 @@ typedef struct dt_artifact_t {
   dt_object_t host;     // data owned
   dt_object_t *objects; // and their data owned; one a unit of kernels
   uint32_t n_objects;
-  // Instead of objects: all code linked. An entry then says what is in the image; its bytes are
-  // kept apart. Owned.
+  // All native code linked: an entry then says what is in the image, whose bytes are kept apart.
+  // Objects are then a device's kernels as they were emitted, for any device of a level. Owned.
   bool linked;
   dt_image_t image;
   // Of a device: how each kernel is launched, codegen->info_words numbers a kernel, as they mean
@@ -35,11 +36,13 @@ typedef struct dt_artifact_place_t {
   struct dt_disk_cache_t *cache;
   struct dt_workers *workers; // who makes the code (maker.h): these, or, where it is NULL,
   const char *jit;            // the code generator at that file
+  dt_jobs_t *jobs;            // of linked entries for devices: compile threads
+  bool bare;                  // what is for the device is not loaded; for tests
 } dt_artifact_place_t;
 
 void dt__artifact_fini(dt_artifact_t *artifact);
-// Links the objects of the CPU's code.
-dt_status_t dt__artifact_link(dt_artifact_t *artifact) DT_MUST_USE;
+// Links native code: the host program, and with it the CPU's kernels.
+dt_status_t dt__artifact_link(dt_artifact_t *artifact, const dt_codegen_t *codegen) DT_MUST_USE;
 
 // The key of a compile: this build of the library, the device and its driver, both targets, the
 // graph with the places that asked for its checks, passes and identities of ops, and all that is
@@ -47,8 +50,8 @@ dt_status_t dt__artifact_link(dt_artifact_t *artifact) DT_MUST_USE;
 void dt__artifact_key(const dt_traced_t *traced, const dt_target_t *target,
                       const dt_artifact_place_t *place, dt_text_t *out);
 // What a compile of `n_outputs` results made, as an entry; and such an entry, whoever kept it,
-// loaded on the calling thread, a compile thread. DT_E_FORMAT: it is none, or that of another
-// program.
+// loaded on the calling thread, a compile thread, or another one where place->jobs are given.
+// DT_E_FORMAT: it is none, or that of another program.
 dt_status_t dt__artifact_write(const dt_artifact_place_t *place, const dt_artifact_t *artifact,
                                const dt_compiled_t *compiled, uint32_t n_outputs,
                                dt_text_t *out) DT_MUST_USE;

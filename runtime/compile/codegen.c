@@ -16,6 +16,7 @@
 #include "runtime/compile/worker_text.h"
 
 #include <stdio.h>
+#include <string.h>
 
 dt_status_t dt__codegen_allowed(void) { return dt__code_probe(); }
 
@@ -215,6 +216,29 @@ static dt_status_t load_device(dt_jobs_t *jobs, const dt_codegen_request_t *requ
   return NULL;
 }
 
+// For devices elsewhere: the host program alone is loaded, and everything changes hands.
+static dt_status_t load_carried(const dt_codegen_request_t *request, const dt_unit_map_t *map,
+                                dt_object_t *objects, dt_compiled_t *out) {
+  dt_artifact_t *keep = request->keep;
+  uint32_t n = map->n_units - 1;
+  size_t words = (size_t)map->n_codes * request->codegen->info_words;
+  out->codegen = request->codegen;
+  DT_TRY(dt__load_objects(&objects[n], 1, out));
+  keep->infos = dt__calloc(words, sizeof(*keep->infos));
+  keep->objects = dt__calloc(n, sizeof(*keep->objects));
+  if (!keep->infos || !keep->objects)
+    return DT_NO_MEMORY();
+  keep->n_kernels = map->n_codes;
+  if (words)
+    memcpy(keep->infos, request->infos, words * sizeof(*keep->infos));
+  keep->n_objects = n;
+  for (uint32_t i = 0; i <= n; i++) {
+    *(i < n ? &keep->objects[i] : &keep->host) = objects[i];
+    objects[i].data = NULL;
+  }
+  return NULL;
+}
+
 static dt_status_t load(dt_jobs_t *jobs, const dt_codegen_request_t *request,
                         const dt_unit_map_t *map, unit_t *units, dt_compiled_t *out) {
   dt_object_t *objects = DT_ARENA_ARRAY(request->program->arena, dt_object_t, map->n_units);
@@ -222,8 +246,9 @@ static dt_status_t load(dt_jobs_t *jobs, const dt_codegen_request_t *request,
     return DT_NO_MEMORY();
   for (uint32_t i = 0; i < map->n_units; i++)
     objects[i] = (dt_object_t){units[i].object, units[i].bytes};
-  dt_status_t status = request->codegen ? load_device(jobs, request, map, objects, out)
-                                        : load_cpu(map, objects, out);
+  dt_status_t status = request->carried   ? load_carried(request, map, objects, out)
+                       : request->codegen ? load_device(jobs, request, map, objects, out)
+                                          : load_cpu(map, objects, out);
   if (!status && request->keep && !request->codegen)
     status = keep_cpu(map, objects, request->keep);
   for (uint32_t i = 0; i < map->n_units; i++)

@@ -28,11 +28,12 @@ typedef struct dt_codegen_request_t {
   uint32_t variant;
   dt_artifact_t *keep;   // receives the code; NULL: not wanted
   const uint32_t *infos; // of a device's codes (dt_codegen_t.describe)
+  bool carried; // for devices elsewhere: kernels are kept as they were emitted, and not loaded
 } dt_codegen_request_t;
 
 // A kind of device. The host program of a variant is always the CPU's, and the last unit; the units
-// before it are kernels. Everything runs on compile threads but load, which gives its work to them,
-// unload and same.
+// before it are kernels. Everything runs on compile threads but load and load_carried, which give
+// their work to them, unload, same and what is said of levels.
 struct dt_codegen_t {
   uint64_t unit_work; // the most work of a unit (dt__llvm_split)
   // Describes a device; `host` (borrowed by *out) runs its host programs.
@@ -52,6 +53,9 @@ struct dt_codegen_t {
                       dt_compiled_t *out);
   // The same from an artifact, whose objects it may take.
   dt_status_t (*reload)(void *device, dt_artifact_t *artifact, dt_compiled_t *out);
+  // The same of kernels as they were emitted, for a level of this device. Not on a compile thread.
+  dt_status_t (*load_carried)(dt_jobs_t *jobs, void *device, const dt_artifact_t *artifact,
+                              dt_compiled_t *out);
   void (*unload)(void *device_code);
   // Loads a user's kernel of `n_words` words: its code, for unload, and what is launched. NULL:
   // such a device runs none.
@@ -65,6 +69,14 @@ struct dt_codegen_t {
   void (*key)(const void *device, dt_text_t *out);
   uint32_t info_words; // numbers that say how a kernel is launched (dt_artifact_t.infos)
   bool (*lost)(const void *device); // nothing can be loaded there any more
+  // Levels of such devices, for which code is made also where there is none: their names, then
+  // NULL. NULL: there are no levels. With what describes a common device of one, as `target`.
+  const char *const *levels;
+  dt_status_t (*level_target)(uint32_t level, const dt_target_t *host, dt_target_t *out);
+  // How well code for a level suits the device: the more the better; 0: it does not run there. And
+  // the device in words, with its own level.
+  uint32_t (*suits)(const void *device, uint32_t level);
+  void (*name)(const void *device, dt_text_t *out);
 };
 // By dt_device_t; NULL: none is needed (the CPU), or there is no such device.
 extern const dt_codegen_t *const dt__codegens[DT_DEVICES];

@@ -157,10 +157,11 @@ typedef struct dt_compile_request_t {
 // code that its watch was stopped with.
 dt_status_t dt__compile(dt_compiler_t *compiler, const dt_compile_request_t *request,
                         dt_compiled_t **out) DT_MUST_USE;
-// The same for a CPU of that name, as an entry (artifact.h) and the bytes of its linked code:
-// nothing in them depends on this machine or on how many threads compile. `request` is for the CPU.
-// `compiled` is what was compiled, whose code may be none that runs here. All is the caller's, also
-// on failure (dt__entry_fini).
+// The same for machines of a level, as an entry (artifact.h) and the bytes of its linked code:
+// nothing in them depends on this machine, on its devices or on how many threads compile. The
+// request names no device. `compiled` is what was compiled: its code may be none that runs here,
+// and a device's is not loaded. All is the caller's, also on failure (dt__entry_fini).
+typedef struct dt_level_t dt_level_t; // (level.h)
 typedef struct dt_entry_t {
   dt_text_t text;
   void *code;
@@ -168,22 +169,29 @@ typedef struct dt_entry_t {
   dt_compiled_t *compiled;
 } dt_entry_t;
 dt_status_t dt__compile_entry(dt_compiler_t *compiler, const dt_compile_request_t *request,
-                              const char *cpu, dt_entry_t *out) DT_MUST_USE;
+                              const dt_level_t *level, dt_entry_t *out) DT_MUST_USE;
 void dt__entry_fini(dt_entry_t *entry);
 // The same programs in code for this machine: what they compute of constants is equal bit by bit.
 dt_status_t dt__compile_here(dt_compiler_t *compiler, const dt_compile_request_t *request,
-                             const char *cpu, dt_compiled_t **out) DT_MUST_USE;
-// Such an entry of what `traced` is, loaded with its code, which is mapped where that is in an open
-// file. DT_E_FORMAT.
+                             const dt_level_t *level, dt_compiled_t **out) DT_MUST_USE;
+// Such an entry, and its code, which is mapped where that is in an open file.
 typedef struct dt_code_bytes_t {
   const void *data;
   size_t bytes;
   int fd; // -1: it is copied
   uint64_t offset;
 } dt_code_bytes_t;
-dt_status_t dt__compiled_read(dt_compiler_t *compiler, const dt_traced_t *traced, const void *data,
-                              size_t bytes, const dt_code_bytes_t *code,
-                              dt_compiled_t **out) DT_MUST_USE;
+typedef struct dt_entry_source_t {
+  const void *data;
+  size_t bytes;
+  dt_code_bytes_t code;
+  const dt_codegen_t *codegen; // of the device that it is for; NULL: the CPU
+  void *device;                // that loads it, as it knows it
+  bool bare;                   // nothing is loaded on a device; for tests
+} dt_entry_source_t;
+// Loads an entry of what `traced` is. Not on a compile thread. DT_E_FORMAT.
+dt_status_t dt__compiled_read(dt_compiler_t *compiler, const dt_traced_t *traced,
+                              const dt_entry_source_t *source, dt_compiled_t **out) DT_MUST_USE;
 // Unloads what is in a device's memory, if there is any: its launches have ended.
 void dt__compiled_unload(dt_compiled_t *compiled);
 // NULL allowed; no code of it may be running, and none is in a device's memory any more.

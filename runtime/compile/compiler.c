@@ -20,6 +20,7 @@
 #include "runtime/compile/codegen.h"
 #include "runtime/compile/jobs.h"
 #include "runtime/compile/kept.h"
+#include "runtime/compile/level.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -161,6 +162,7 @@ typedef struct compile_t {
   dt_haste_t haste;
   bool beside_calls;
   uint32_t units; // the most that kernels are cut into; 0: as many as threads can use
+  bool carried;   // the code is for devices elsewhere
 } compile_t;
 
 static dt_status_t run_front(void *opaque) {
@@ -304,7 +306,7 @@ typedef struct back_t {
 
 static dt_status_t run_externals(const back_t *own) {
   DT_TRY(dt__externals_create(own->compile->program, own->compile->codegen, own->compile->device,
-                              &own->out->externals));
+                              own->compile->carried, &own->out->externals));
   own->out->external_table = dt__externals_table(own->out->externals);
   return NULL;
 }
@@ -360,7 +362,8 @@ static dt_status_t compile_all(compile_t *compile, dt_artifact_t *keep, dt_compi
                                   .haste = compile->haste,
                                   .name = compile->name,
                                   .variant = compile->variant,
-                                  .keep = keep};
+                                  .keep = keep,
+                                  .carried = compile->carried};
   DT_TRY(dt__codegen_run(compiler->jobs, &request, out));
   DT_TRY(take_numbers(compile, out));
   if (compile->codegen)
@@ -477,8 +480,9 @@ dt_status_t dt__compile(dt_compiler_t *compiler, const dt_compile_request_t *req
 
 typedef struct level_t {
   compile_t *compile;
-  const char *cpu;
-  bool here; // its programs, in code for this machine
+  const dt_level_t *of;
+  bool here;        // its programs, in code for this machine
+  dt_target_t host; // of a device's target
 } level_t;
 
 dt_status_t dt__compiler_level(const dt_compiler_t *compiler, const char *cpu, dt_target_t *out) {
@@ -489,12 +493,23 @@ dt_status_t dt__compiler_level(const dt_compiler_t *compiler, const char *cpu, d
   return NULL;
 }
 
+static dt_status_t describe_level(level_t *level, dt_target_t *out) {
+  const dt_codegen_t *codegen = level->of->codegen;
+  dt_target_t *cpu = codegen ? &level->host : out;
+  DT_TRY(dt__compiler_level(level->compile->compiler, level->of->cpu, cpu));
+  if (!codegen)
+    return NULL;
+  DT_TRY(codegen->level_target(level->of->row, cpu, out));
+  out->left_out = cpu->left_out;
+  return NULL;
+}
+
 static dt_status_t run_level(void *opaque) {
-  const level_t *level = opaque;
+  level_t *level = opaque;
   dt_target_t *target = &level->compile->target;
   bool strict_fp = target->strict_fp;
   const dt_target_t *own = &level->compile->compiler->target;
-  DT_TRY(dt__compiler_level(level->compile->compiler, level->cpu, target));
+  DT_TRY(describe_level(level, target));
   target->strict_fp = strict_fp;
   if (level->here) {
     memcpy(target->cpu, own->cpu, sizeof(target->cpu));
@@ -515,21 +530,23 @@ static compile_t common(dt_compiler_t *compiler, const dt_compile_request_t *req
 }
 
 // Without `keep`: as code for this machine, which computes the same from constants.
-static dt_status_t compile_level(compile_t *compile, const char *cpu, dt_artifact_t *keep,
+static dt_status_t compile_level(compile_t *compile, const dt_level_t *of, dt_artifact_t *keep,
                                  dt_compiled_t **out) {
-  level_t level = {compile, cpu, keep == NULL};
+  level_t level = {.compile = compile, .of = of, .here = keep == NULL};
+  compile->codegen = of->codegen;
+  compile->carried = of->codegen != NULL;
   dt_job_t job = {.run = run_level, .arg = &level};
   DT_TRY(dt__jobs_run(compile->compiler->jobs, &job, 1, 0));
   *out = dt__calloc(1, sizeof(**out));
   return *out ? compile_all(compile, keep, *out) : DT_NO_MEMORY();
 }
 
-static dt_status_t make_entry(compile_t *compile, const char *cpu, dt_entry_t *out) {
+static dt_status_t make_entry(compile_t *compile, const dt_level_t *level, dt_entry_t *out) {
   dt_artifact_t artifact = {0};
-  dt_status_t status = compile_level(compile, cpu, &artifact, &out->compiled);
-  const dt_artifact_place_t place = {.codegen = NULL};
+  dt_status_t status = compile_level(compile, level, &artifact, &out->compiled);
+  const dt_artifact_place_t place = {.codegen = level->codegen};
   if (!status)
-    status = dt__artifact_link(&artifact);
+    status = dt__artifact_link(&artifact, level->codegen);
   if (!status)
     status = dt__artifact_write(&place, &artifact, out->compiled,
                                 compile->traced->graph->outputs.len, &out->text);
@@ -541,11 +558,11 @@ static dt_status_t make_entry(compile_t *compile, const char *cpu, dt_entry_t *o
 }
 
 dt_status_t dt__compile_here(dt_compiler_t *compiler, const dt_compile_request_t *request,
-                             const char *cpu, dt_compiled_t **out) {
+                             const dt_level_t *level, dt_compiled_t **out) {
   compile_t compile = common(compiler, request);
   *out = NULL;
   dt__arena_init(&compile.arena, 0);
-  dt_status_t status = compile_level(&compile, cpu, NULL, out);
+  dt_status_t status = compile_level(&compile, level, NULL, out);
   dt__symenv_destroy(compile.env);
   dt__arena_fini(&compile.arena);
   if (status) {
@@ -562,7 +579,7 @@ void dt__entry_fini(dt_entry_t *entry) {
 }
 
 dt_status_t dt__compile_entry(dt_compiler_t *compiler, const dt_compile_request_t *request,
-                              const char *cpu, dt_entry_t *out) {
+                              const dt_level_t *level, dt_entry_t *out) {
   *out = (dt_entry_t){0};
   dt__text_init(&out->text);
   compile_t compile = common(compiler, request);
@@ -570,10 +587,10 @@ dt_status_t dt__compile_entry(dt_compiler_t *compiler, const dt_compile_request_
   dt__arena_init(&compile.arena, 0);
   compile.arena.watch = request->watch;
   int64_t begin = dt__now_ns();
-  dt_status_t status = dt__watch_explain(request->watch, make_entry(&compile, cpu, out));
+  dt_status_t status = dt__watch_explain(request->watch, make_entry(&compile, level, out));
   if (!status)
     DT_LOG(DT_LOG_COMPILE, 1, "%s.%u for %s: %zu bytes, %.1f ms", request->name, request->variant,
-           cpu, out->code_bytes, (double)(dt__now_ns() - begin) * 1e-6);
+           level->name, out->text.len + out->code_bytes, (double)(dt__now_ns() - begin) * 1e-6);
   dt__symenv_destroy(compile.env);
   dt__arena_fini(&compile.arena);
   return status;
@@ -582,24 +599,30 @@ dt_status_t dt__compile_entry(dt_compiler_t *compiler, const dt_compile_request_
 // An entry, loaded.
 typedef struct entry_t {
   const dt_traced_t *traced;
-  const void *data;
-  size_t bytes;
-  const dt_code_bytes_t *code;
+  const dt_entry_source_t *source;
+  dt_artifact_place_t place;
   dt_compiled_t *compiled;
 } entry_t;
 
 static dt_status_t run_entry(void *opaque) {
   entry_t *entry = opaque;
-  const dt_artifact_place_t place = {.codegen = NULL};
-  return dt__artifact_read(&place, entry->data, entry->bytes, entry->code, entry->traced,
+  const dt_entry_source_t *source = entry->source;
+  return dt__artifact_read(&entry->place, source->data, source->bytes, &source->code, entry->traced,
                            &entry->compiled);
 }
 
-dt_status_t dt__compiled_read(dt_compiler_t *compiler, const dt_traced_t *traced, const void *data,
-                              size_t bytes, const dt_code_bytes_t *code, dt_compiled_t **out) {
-  entry_t entry = {.traced = traced, .data = data, .bytes = bytes, .code = code};
+dt_status_t dt__compiled_read(dt_compiler_t *compiler, const dt_traced_t *traced,
+                              const dt_entry_source_t *source, dt_compiled_t **out) {
+  entry_t entry = {.traced = traced,
+                   .source = source,
+                   .place = {.codegen = source->codegen,
+                             .device = source->device,
+                             .jobs = compiler->jobs,
+                             .bare = source->bare}};
   dt_job_t job = {.run = run_entry, .arg = &entry};
-  dt_status_t status = dt__jobs_run(compiler->jobs, &job, 1, 0);
+  // What a device loads goes to the compile threads unit by unit.
+  dt_status_t status =
+      source->codegen ? run_entry(&entry) : dt__jobs_run(compiler->jobs, &job, 1, 0);
   *out = entry.compiled;
   return status;
 }

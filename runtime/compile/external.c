@@ -164,19 +164,23 @@ static uint32_t count_words(const entry_t *entry) {
   return n;
 }
 
-static dt_status_t load(dt_externals_t *externals, void *device, uint32_t index, entry_t *entry) {
+// `carried`: the code is for devices elsewhere.
+static dt_status_t load(dt_externals_t *externals, void *device, bool carried, uint32_t index,
+                        entry_t *entry) {
   const dt_graph_external_t *call = &entry->of.call;
   if (!externals->codegen->external || !call->def)
     return DT_FAIL(DT_E_UNSUPPORTED, "%s: the device runs no kernels of users", call->name);
   if (call->part != DT_EXTERNAL_KERNEL)
     return DT_FAIL(DT_E_UNSUPPORTED, "%s: its numbers are read by the CPU alone", call->name);
+  if (carried)
+    return NULL;
   return dt__status_annotate(
       externals->codegen->external(device, &call->def->device, count_words(entry),
                                    &externals->code[index], &entry->entry.fn),
       "%s", call->name);
 }
 
-static dt_status_t fill(const dt_external_call_t *calls, uint32_t n, void *device,
+static dt_status_t fill(const dt_external_call_t *calls, uint32_t n, void *device, bool carried,
                         dt_externals_t *externals) {
   dt_arena_t *arena = &externals->arena;
   externals->n = n;
@@ -191,19 +195,19 @@ static dt_status_t fill(const dt_external_call_t *calls, uint32_t n, void *devic
     DT_TRY(make_entry(&calls[k], arena, &entry));
     externals->table[k] = &entry->entry;
     if (externals->codegen)
-      DT_TRY(load(externals, device, k, entry));
+      DT_TRY(load(externals, device, carried, k, entry));
   }
   return NULL;
 }
 
 static dt_status_t make(const dt_external_call_t *calls, uint32_t n, const dt_codegen_t *codegen,
-                        void *device, dt_externals_t **out) {
+                        void *device, bool carried, dt_externals_t **out) {
   dt_externals_t *made = dt__calloc(1, sizeof(*made));
   if (!made)
     return DT_NO_MEMORY();
   dt__arena_init(&made->arena, 0);
   made->codegen = codegen;
-  dt_status_t status = fill(calls, n, device, made);
+  dt_status_t status = fill(calls, n, device, carried, made);
   if (status) {
     dt__externals_unload(made); // nothing was launched
     dt__externals_destroy(made);
@@ -214,7 +218,7 @@ static dt_status_t make(const dt_external_call_t *calls, uint32_t n, const dt_co
 }
 
 dt_status_t dt__externals_create(const dt_program_t *program, const dt_codegen_t *codegen,
-                                 void *device, dt_externals_t **out) {
+                                 void *device, bool carried, dt_externals_t **out) {
   dt_arena_t arena;
   dt_external_call_t *calls = NULL;
   *out = NULL;
@@ -223,7 +227,7 @@ dt_status_t dt__externals_create(const dt_program_t *program, const dt_codegen_t
   dt__arena_init(&arena, 0);
   dt_status_t status = take_calls(program, &arena, &calls);
   if (!status)
-    status = make(calls, program->externals.len, codegen, device, out);
+    status = make(calls, program->externals.len, codegen, device, carried, out);
   dt__arena_fini(&arena);
   return status;
 }
@@ -271,7 +275,7 @@ dt_status_t dt__externals_load(const dt_external_call_t *calls, uint32_t n, cons
     if (found[k].call.name[0])
       status = find_op(ops, codegen, &found[k]);
   if (!status)
-    status = make(found, n, codegen, device, out);
+    status = make(found, n, codegen, device, false, out);
   dt__free(found);
   return status;
 }

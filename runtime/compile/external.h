@@ -19,10 +19,10 @@ typedef struct dt_external_call_t {
 } dt_external_call_t;
 
 // The calls of `program`, whose ops the caller keeps alive; those of a device get their code there,
-// on the calling thread, a compile thread (`codegen` NULL: the CPU). *out is NULL where it has
-// none.
+// on the calling thread, a compile thread (`codegen` NULL: the CPU), unless they are `carried` to
+// devices elsewhere. *out is NULL where it has none.
 dt_status_t dt__externals_create(const dt_program_t *program, const dt_codegen_t *codegen,
-                                 void *device, dt_externals_t **out) DT_MUST_USE;
+                                 void *device, bool carried, dt_externals_t **out) DT_MUST_USE;
 // The same of calls from a file, whose ops are those of `ops` that have their names.
 // DT_E_UNSUPPORTED where one is missing, has another identity or no kernel there: never another
 // one's kernel.

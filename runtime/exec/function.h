@@ -66,6 +66,10 @@ struct dt_function {
   dt_program_fn_t program;
   void *closure;
   void (*closure_free)(void *closure);
+  // Variants for a place that the function's maker has already, published at the first call that
+  // wants one there; asked by one thread at a time, without the mutex. *out_some: there were some.
+  // NULL: there are none anywhere.
+  dt_status_t (*supply)(dt_function_t *function, dt_device_t place, bool *out_some);
   // As declared; and as everything but dt_call and its kin sees them, integers as an input an
   // element. The same where `spread` is NULL.
   uint32_t n_given, n_inputs, n_outputs;

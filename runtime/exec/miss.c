@@ -458,6 +458,21 @@ static dt_status_t is_covered(dt_session_t *session, const dt_function_t *functi
   return NULL;
 }
 
+// The same, but for a while: variants that need not be made.
+static dt_status_t supply(dt_function_t *function, const ask_t *ask, bool *out_some) {
+  *out_some = false;
+  if (!function->supply)
+    return NULL;
+  function->building = true;
+  function->builder = pthread_self();
+  dt__mutex_unlock(&function->mutex);
+  dt_status_t status = function->supply(function, ask->place, out_some);
+  dt__mutex_lock(&function->mutex);
+  function->building = false;
+  (void)pthread_cond_broadcast(&function->idle);
+  return status;
+}
+
 // Mutex held, nobody is building.
 static dt_status_t make_variant(dt_function_t *function, const ask_t *ask,
                                 dt_variant_t **out_once) {
@@ -475,15 +490,22 @@ static dt_status_t make_variant(dt_function_t *function, const ask_t *ask,
 
 static dt_status_t cover_locked(dt_session_t *session, dt_function_t *function, const ask_t *ask,
                                 dt_variant_t **out_once) {
+  bool supplied = false;
   for (;;) {
     bool covered = false;
     DT_TRY(is_covered(session, function, ask, &covered));
+    if (covered && supplied && ask->inputs) // it was no miss
+      (void)atomic_fetch_sub_explicit(&function->misses, 1, memory_order_relaxed);
     if (covered)
       return NULL;
     if (ask->key && !function->frozen)
       DT_TRY(dt__refused_find(function, ask->key));
-    if (!function->building)
-      return make_variant(function, ask, out_once);
+    if (!function->building) {
+      DT_TRY(supply(function, ask, &supplied));
+      if (!supplied)
+        return make_variant(function, ask, out_once);
+      continue;
+    }
     if (pthread_equal(function->builder, pthread_self()))
       return DT_FAIL(DT_E_STATE, "called from inside its own program");
     DT_TRY(dt__build_wait(function, ask->control));

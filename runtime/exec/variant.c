@@ -57,19 +57,33 @@ static bool compiles(const dt_function_t *function, const dt_variant_request_t *
   return function->answer == DT_ANSWER_COMPILED && !how->evaluated;
 }
 
+static dt_status_t create_guards(const dt_traced_t *traced, uint64_t modes, uint64_t mask,
+                                 dt_guards_t **out) {
+  dt_guard_context_t context = {
+      .modes = modes & mask, .modes_mask = mask, .shared = traced->shared};
+  return dt__guards_create(traced->graph, traced->conds.items, traced->conds.len, &context, out);
+}
+
+// Of the modes, code depends on the place, and on this one where the function does not say it.
+static uint64_t modes_mask(const dt_function_t *function) {
+  return DT_MODES_PLACE | (function->strict_fp ? 0 : DT_MODES_STRICT_FP);
+}
+
+uint64_t dt__variant_modes(const dt_function_t *function, dt_device_t place, bool strict_fp) {
+  return dt__modes_of_place(place) | (strict_fp && !function->strict_fp ? DT_MODES_STRICT_FP : 0);
+}
+
+dt_status_t dt__variant_guards(const dt_function_t *function, const dt_traced_t *traced,
+                               uint64_t modes, dt_guards_t **out) {
+  return create_guards(traced, modes, modes_mask(function), out);
+}
+
 // Guards of what was traced for calls of these modes.
 static dt_status_t make_guards(const dt_function_t *function, uint64_t modes, bool compiled,
                                dt_variant_t *variant) {
-  const dt_traced_t *traced = variant->traced;
-  // Of the modes, code depends on this one alone, and only where the function does not say it.
-  uint64_t mask = compiled ? DT_MODES_PLACE : 0;
-  if (mask && !function->strict_fp)
-    mask |= DT_MODES_STRICT_FP;
-  dt_guard_context_t context = {
-      .modes = modes & mask, .modes_mask = mask, .shared = traced->shared};
   DT_TRY(take_outputs(function, variant));
-  DT_TRY(dt__guards_create(traced->graph, traced->conds.items, traced->conds.len, &context,
-                           &variant->guards));
+  DT_TRY(
+      create_guards(variant->traced, modes, compiled ? modes_mask(function) : 0, &variant->guards));
   variant->n_symbols = dt__guards_symbol_count(variant->guards);
   return NULL;
 }
@@ -173,16 +187,17 @@ dt_status_t dt__variant_adopt(dt_function_t *function, const dt_variant_request_
   dt_status_t status = create(function, request->number, &variant);
   if (!variant) {
     dt__traced_destroy(traced);
+    dt__compiled_unload(compiled); // nothing was launched
     dt__compiled_destroy(compiled);
     return status;
   }
   variant->traced = traced;
   variant->compiled = compiled;
   variant->generic = request->generic;
+  if (!status) // first: it unloads the code
+    status = take_place(function, request->modes, variant);
   if (!status)
     status = make_guards(function, request->modes, true, variant);
-  if (!status)
-    status = take_place(function, request->modes, variant);
   if (!status)
     status = take_code(function, variant);
   if (status) {

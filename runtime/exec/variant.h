@@ -118,6 +118,11 @@ dt_status_t dt__variant_compile(dt_function_t *function, const dt_variant_reques
 dt_status_t dt__variant_adopt(dt_function_t *function, const dt_variant_request_t *request,
                               dt_traced_t *traced, dt_compiled_t *compiled,
                               dt_variant_t **out) DT_MUST_USE;
+// The modes of calls at `place` that such a variant is for, and its guards, as it will have them:
+// the caller's (dt__guards_destroy).
+uint64_t dt__variant_modes(const dt_function_t *function, dt_device_t place, bool strict_fp);
+dt_status_t dt__variant_guards(const dt_function_t *function, const dt_traced_t *traced,
+                               uint64_t modes, dt_guards_t **out) DT_MUST_USE;
 // Destroys bindings too; nobody else has a reference. NULL allowed.
 void dt__variant_destroy(dt_variant_t *variant);
 void dt__variant_retain(dt_variant_t *variant);

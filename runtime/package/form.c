@@ -106,14 +106,14 @@ static dt_status_t offer(dt_package_t *package, uint32_t form, const dt_once_buf
 
 dt_status_t dt__pack_offer(dt_package_t *package, const dt_pack_variant_t *variant, uint32_t level,
                            const dt_compiled_t *compiled, dt_pack_offers_t *offers) {
-  const dt_pack_forms_t *forms = &variant->forms[level];
+  const dt_pack_code_t *own = &variant->codes[level];
   const dt_once_plan_t *plan = &compiled->once_plan;
-  if (forms->n && forms->n != plan->n_buffers)
+  if (own->n_forms && own->n_forms != plan->n_buffers)
     return DT_FAIL(DT_E_FORMAT, "forms are not of the code that has them");
-  for (uint32_t b = 0; b < forms->n; b++) {
-    if (!forms->forms[b])
+  for (uint32_t b = 0; b < own->n_forms; b++) {
+    if (!own->forms[b])
       continue;
-    uint32_t form = forms->forms[b] - 1;
+    uint32_t form = own->forms[b] - 1;
     if (!fits(package, variant, plan, &plan->buffers[b], &package->index.forms[form]))
       return DT_FAIL(DT_E_FORMAT, "a form is of other code, or of other constants");
     DT_TRY(offer(package, form, &plan->buffers[b], offers));

@@ -15,13 +15,14 @@
 #include "runtime/base/stream.h"
 #include "runtime/compile/level.h"
 
-#define DT_PACKAGE_ABI 2u
+#define DT_PACKAGE_ABI 3u
 
 // ---- File -----------------------------------------------------------------------------------------
 #define DT_PACK_MAGIC "ductile\x1a" // 8 bytes
 #define DT_PACK_HEAD_BYTES 64u
 #define DT_PACK_DATA_ALIGN 4096u // of constants: pages of their own
 #define DT_PACK_ALIGN 64u        // of all else
+#define DT_PACK_MOST_LEVELS 256u
 
 typedef struct dt_pack_part_t {
   uint64_t offset, bytes;
@@ -73,6 +74,13 @@ static inline bool dt__pack_same(const dt_pack_constant_t *a, const dt_pack_cons
   return a->part == b->part && (a->part || (a->file == b->file && a->offset == b->offset));
 }
 
+// A level that all variants have code for.
+typedef struct dt_pack_level_t {
+  const char *name;
+  dt_level_t known; // what is read: the level of that name, of which this library may know nothing
+  bool is_known;
+} dt_pack_level_t;
+
 // What code of some level computes from constants alone (runtime/exec/forms.h).
 typedef struct dt_pack_form_t {
   unsigned char digest[DT_SHA256_BYTES]; // of its recipe
@@ -81,22 +89,22 @@ typedef struct dt_pack_form_t {
   uint32_t *constants; // that it is computed from, in the recipe's order
 } dt_pack_form_t;
 
-// Forms of a variant at a level, by buffer of its plan (runtime/compile/once.h): 1 + the place of
-// the form in the index, or 0: it is computed when the variant is made.
-typedef struct dt_pack_forms_t {
-  uint32_t n;
+// What a variant has for a level: the part with its entry, and that with its linked code. Its
+// forms, by buffer of its plan (runtime/compile/once.h): 1 + the place of the form in the index, or
+// 0: it is computed when the variant is made. Devices compute theirs.
+typedef struct dt_pack_code_t {
+  uint32_t entry, code;
+  uint32_t n_forms;
   uint32_t *forms;
-} dt_pack_forms_t;
+} dt_pack_code_t;
 
 typedef struct dt_pack_variant_t {
   bool generic, strict_fp;
   uint32_t traced; // the part with its trace (runtime/trace/store.h)
   uint32_t n_constants;
   uint32_t *constants; // by the graph's: places in the index
-  // By level that has code: the part with its entry; 0: none.
-  uint32_t entries[DT_LEVELS];
-  uint32_t codes[DT_LEVELS]; // and the part with its linked code
-  dt_pack_forms_t forms[DT_LEVELS];
+  uint32_t n_codes;
+  dt_pack_code_t *codes; // by level of the index
 } dt_pack_variant_t;
 
 // The compiled decision over a function's variants, for a level: an entry
@@ -114,12 +122,14 @@ typedef struct dt_pack_function_t {
   dt_output_decl_t *outputs;
   uint32_t n_variants;
   dt_pack_variant_t *variants;
-  dt_pack_decider_t deciders[DT_LEVELS];
+  uint32_t n_deciders;
+  dt_pack_decider_t *deciders; // by level of the index
 } dt_pack_function_t;
 
 typedef struct dt_pack_index_t {
   const char *producer; // the version that wrote it
-  uint32_t levels;      // bits: those that all variants have code for
+  uint32_t n_levels;
+  dt_pack_level_t *levels;
   uint32_t n_files, n_constants, n_forms, n_functions;
   dt_pack_file_t *files;
   dt_pack_constant_t *constants;

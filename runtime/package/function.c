@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions of packages: their declarations, and their variants for the best level that runs here.
-#include "runtime/package/package.h"
+#include "runtime/package/level.h"
 
-#include "guards/modes.h"
 #include "runtime/base/life.h"
 #include "runtime/base/log.h"
 #include "runtime/base/options.h"
@@ -28,6 +27,7 @@ typedef struct program_t {
   dt_replay_t *replay;
   dt_pack_offers_t offers;
   dt_decide_kept_t decider;
+  uint32_t supplied[DT_PLACES]; // variants that the function has for each place
 } program_t;
 
 static void free_program(void *opaque) {
@@ -64,38 +64,6 @@ static dt_status_t run_program(dt_trace_t *trace, const dt_value_t *in, dt_value
 }
 
 // ---- Variants -------------------------------------------------------------------------------------
-static void put_levels(uint32_t levels, dt_text_t *out) {
-  for (uint32_t k = 0; k < DT_LEVELS; k++)
-    if (levels >> k & 1)
-      dt__text_printf(out, out->len ? ", %s" : "%s", dt__levels[k].name);
-}
-
-static dt_status_t no_level(uint32_t levels, uint32_t here) {
-  dt_text_t own, machine;
-  dt__text_init(&own);
-  dt__text_init(&machine);
-  put_levels(levels, &own);
-  put_levels(here, &machine);
-  dt_status_t status = DT_FAIL(DT_E_UNSUPPORTED,
-                               "the package has code for %s, and this machine runs %s: write it "
-                               "with a lower level",
-                               dt__text_str(&own), here ? dt__text_str(&machine) : "no level");
-  dt__text_fini(&own);
-  dt__text_fini(&machine);
-  return status;
-}
-
-// The best level that there is code for and that runs here.
-static dt_status_t choose_level(const dt_package_t *package, uint32_t *out) {
-  uint32_t here = dt__levels_within(dt__compiler_target(package->runtime->compiler));
-  for (uint32_t k = DT_LEVELS; k-- > 0;) {
-    *out = k;
-    if (here & package->index.levels & 1u << k)
-      return NULL;
-  }
-  return no_level(package->index.levels, here);
-}
-
 // Code in a part, which is looked at.
 static dt_status_t take_code(const dt_package_t *package, uint32_t which, dt_code_bytes_t *out) {
   const dt_pack_part_t *part = &package->parts[which];
@@ -107,14 +75,18 @@ static dt_status_t take_code(const dt_package_t *package, uint32_t which, dt_cod
 }
 
 dt_status_t dt__pack_compiled(dt_package_t *package, const dt_pack_variant_t *variant,
-                              uint32_t level, const dt_traced_t *traced, dt_compiled_t **out) {
-  dt_code_bytes_t code;
-  const dt_pack_part_t *entry = &package->parts[variant->entries[level]];
+                              uint32_t level, const dt_place_t *home, const dt_traced_t *traced,
+                              dt_compiled_t **out) {
+  const dt_pack_code_t *own = &variant->codes[level];
+  const dt_pack_part_t *entry = &package->parts[own->entry];
+  dt_entry_source_t source = {.data = dt__pack_data(package, own->entry),
+                              .bytes = (size_t)entry->bytes,
+                              .codegen = package->index.levels[level].known.codegen,
+                              .device = home ? home->device : NULL,
+                              .bare = !home};
   DT_TRY(dt__pack_check(package->bytes->data, entry, "an entry"));
-  DT_TRY(take_code(package, variant->codes[level], &code));
-  return dt__compiled_read(package->runtime->compiler, traced,
-                           dt__pack_data(package, variant->entries[level]), (size_t)entry->bytes,
-                           &code, out);
+  DT_TRY(take_code(package, own->code, &source.code));
+  return dt__pack_blame(dt__compiled_read(package->runtime->compiler, traced, &source, out));
 }
 
 static dt_status_t take_decider(const dt_package_t *package, const dt_pack_function_t *index,
@@ -132,19 +104,21 @@ static dt_status_t take_decider(const dt_package_t *package, const dt_pack_funct
 
 static dt_status_t make_variant(dt_package_t *package, dt_function_t *function,
                                 const dt_pack_variant_t *own, uint32_t level,
-                                dt_pack_offers_t *offers, dt_variant_t **out) {
+                                const dt_place_t *home, dt_pack_offers_t *offers,
+                                dt_variant_t **out) {
   dt_traced_t *traced = NULL;
   dt_compiled_t *compiled = NULL;
-  bool strict = own->strict_fp && !function->strict_fp;
-  const dt_variant_request_t request = {.number = function->next_number++,
-                                        .generic = own->generic,
-                                        .modes = dt__modes_of_place(DT_CPU) |
-                                                 (strict ? DT_MODES_STRICT_FP : 0)};
+  const dt_variant_request_t request = {
+      .number = function->next_number++,
+      .generic = own->generic,
+      .modes = dt__variant_modes(function, home->number, own->strict_fp)};
   DT_TRY(dt__pack_traced(package, own, function->hooks, false, &traced));
-  dt_status_t status = dt__pack_compiled(package, own, level, traced, &compiled);
+  dt_status_t status = dt__pack_compiled(package, own, level, home, traced, &compiled);
   if (!status)
     status = dt__pack_offer(package, own, level, compiled, offers);
   if (status) {
+    if (compiled)
+      dt__compiled_unload(compiled); // nothing was launched
     dt__compiled_destroy(compiled);
     dt__traced_destroy(traced);
     return status;
@@ -152,52 +126,103 @@ static dt_status_t make_variant(dt_package_t *package, dt_function_t *function,
   return dt__pack_blame(dt__variant_adopt(function, &request, traced, compiled, out));
 }
 
-static dt_status_t add_variants(dt_package_t *package, dt_function_t *function,
-                                program_t *program) {
-  const dt_pack_function_t *index = program->index;
-  uint32_t level = 0;
-  DT_TRY(choose_level(package, &level));
-  DT_TRY(take_decider(package, index, level, &program->decider));
+// The decision over a function's variants is brought along if these are its first ones. Whoever
+// has variants for other places, too, has it for those of the first.
+static dt_status_t begin_variants(dt_package_t *package, dt_function_t *function,
+                                  program_t *program, const dt_place_t *home, uint32_t level) {
+  dt__mutex_lock(&function->mutex);
+  bool first = atomic_load_explicit(&function->list, memory_order_relaxed)->n == 0;
+  dt__mutex_unlock(&function->mutex);
+  if (!first || dt__place_ordinal(home->number) != 0)
+    return NULL;
+  DT_TRY(take_decider(package, program->index, level, &program->decider));
   function->decider.kept = &program->decider;
-  for (uint32_t k = 0; k < index->n_variants; k++) {
+  return NULL;
+}
+
+// Those that are not there yet: who failed before goes on.
+static dt_status_t add_variants(dt_package_t *package, dt_function_t *function, program_t *program,
+                                const dt_place_t *home) {
+  const dt_pack_function_t *index = program->index;
+  uint32_t level = 0, *done = &program->supplied[home->number];
+  DT_TRY(dt__pack_level(package, home, &level));
+  DT_TRY(begin_variants(package, function, program, home, level));
+  for (; *done < index->n_variants; (*done)++) {
     dt_variant_t *variant = NULL;
-    DT_TRY(make_variant(package, function, &index->variants[k], level, &program->offers, &variant));
+    DT_TRY(make_variant(package, function, &index->variants[*done], level, home, &program->offers,
+                        &variant));
     dt__mutex_lock(&function->mutex);
     dt_status_t status = dt__variant_publish(function, variant);
     dt__mutex_unlock(&function->mutex);
     DT_TRY(status);
   }
+  const dt_level_t *known = &package->index.levels[level].known;
   DT_LOG(DT_LOG_CACHE, 1, "%s: %u variants of a package, for %s", function->name, index->n_variants,
-         dt__levels[level].cpu);
+         known->codegen ? known->name : known->cpu);
   return NULL;
 }
 
+// The decider is for all of them.
+static void set_waits(dt_function_t *function, bool waits) {
+  dt__mutex_lock(&function->mutex);
+  function->decider.waits = waits;
+  if (!waits)
+    dt__decider_request(function);
+  dt__mutex_unlock(&function->mutex);
+}
+
+// What a package has no code for is compiled, where that can be.
+static dt_status_t supply(dt_function_t *function, dt_device_t place, bool *out_some) {
+  program_t *program = function->closure;
+  dt_package_t *package = program->package;
+  dt_place_t *home = NULL;
+  *out_some = false;
+  if (program->supplied[place] == program->index->n_variants)
+    return NULL;
+  DT_TRY(dt__runtime_place(function->runtime, dt__place_device(place), dt__place_ordinal(place),
+                           &home));
+  if (!dt__pack_is_for(package, dt__place_device(place)) &&
+      dt__compiler_has_codegen(function->runtime->compiler))
+    return NULL;
+  set_waits(function, true);
+  dt_status_t status = add_variants(package, function, program, home);
+  set_waits(function, false);
+  *out_some = !status;
+  return status;
+}
+
+// ---- All that there is ----------------------------------------------------------------------------
 static dt_status_t load_entry(dt_package_t *package, const dt_traced_t *traced,
-                              const dt_pack_variant_t *variant, uint32_t level) {
+                              const dt_pack_variant_t *variant, uint32_t level,
+                              const dt_place_t *home) {
   dt_pack_offers_t offers = {NULL};
   dt_compiled_t *compiled = NULL;
-  DT_TRY(dt__pack_compiled(package, variant, level, traced, &compiled));
+  bool there = home && home->codegen == package->index.levels[level].known.codegen;
+  DT_TRY(dt__pack_compiled(package, variant, level, there ? home : NULL, traced, &compiled));
   dt_status_t status = dt__pack_offer(package, variant, level, compiled, &offers);
   dt__pack_offers_end(package, &offers);
+  dt__compiled_unload(compiled);
   dt__compiled_destroy(compiled);
   return status;
 }
 
-static dt_status_t load_variant(dt_package_t *package, const dt_pack_variant_t *variant) {
+static dt_status_t load_variant(dt_package_t *package, const dt_pack_variant_t *variant,
+                                const dt_place_t *home) {
   dt_traced_t *traced = NULL;
   DT_TRY(dt__pack_traced(package, variant, package->runtime->hooks, true, &traced));
   dt_status_t status = NULL;
-  for (uint32_t k = 0; k < DT_LEVELS && !status; k++)
-    if (variant->entries[k])
-      status = load_entry(package, traced, variant, k);
+  for (uint32_t k = 0; k < variant->n_codes && !status; k++)
+    if (package->index.levels[k].is_known)
+      status = load_entry(package, traced, variant, k, home);
   dt__traced_destroy(traced);
   return status;
 }
 
-static dt_status_t load_function(dt_package_t *package, const dt_pack_function_t *function) {
+static dt_status_t load_function(dt_package_t *package, const dt_pack_function_t *function,
+                                 const dt_place_t *home) {
   for (uint32_t v = 0; v < function->n_variants; v++)
-    DT_TRY(load_variant(package, &function->variants[v]));
-  for (uint32_t k = 0; k < DT_LEVELS; k++) {
+    DT_TRY(load_variant(package, &function->variants[v], home));
+  for (uint32_t k = 0; k < function->n_deciders; k++) {
     dt_decide_kept_t kept;
     DT_TRY(take_decider(package, function, k, &kept));
     if (kept.data)
@@ -206,9 +231,9 @@ static dt_status_t load_function(dt_package_t *package, const dt_pack_function_t
   return NULL;
 }
 
-dt_status_t dt__package_load_all(dt_package_t *package) {
+dt_status_t dt__package_load_all(dt_package_t *package, const dt_place_t *home) {
   for (uint32_t k = 0; k < package->index.n_functions; k++)
-    DT_TRY(load_function(package, &package->index.functions[k]));
+    DT_TRY(load_function(package, &package->index.functions[k], home));
   return NULL;
 }
 
@@ -254,17 +279,23 @@ static void take_declarations(const dt_pack_function_t *index, dt_function_optio
     options->name = index->name;
 }
 
-// Nobody else knows the function yet.
+static bool has_devices(const dt_package_t *package) {
+  for (uint32_t k = 0; k < package->index.n_levels; k++)
+    if (!package->index.levels[k].is_known || package->index.levels[k].known.codegen)
+      return true;
+  return false;
+}
+
+// Where all code is for CPUs it is loaded now, else when a call needs it: those on a device need
+// none of it.
 static dt_status_t complete(dt_package_t *package, dt_function_t *function, program_t *program) {
+  bool some = false;
   program->hooks = function->hooks;
   function->takes_elements = true;
   function->pins = 1; // its variants do not go: they would not come back without a compiler
-  function->decider.waits = true;
-  DT_TRY(add_variants(package, function, program));
-  dt__mutex_lock(&function->mutex);
-  function->decider.waits = false;
-  dt__decider_request(function);
-  dt__mutex_unlock(&function->mutex);
+  function->supply = supply;
+  if (!has_devices(package))
+    DT_TRY(supply(function, DT_CPU, &some));
   function->frozen = !dt__compiler_has_codegen(package->runtime->compiler);
   return NULL;
 }

@@ -56,10 +56,12 @@ static void store_variant(dt_stream_t *s, dt_pack_variant_t *variant) {
   dt__stream_flag(s, &variant->strict_fp);
   dt__stream_number(s, &variant->traced);
   store_numbers(s, &variant->n_constants, &variant->constants);
-  for (uint32_t k = 0; k < DT_LEVELS; k++) {
-    dt__stream_number(s, &variant->entries[k]);
-    dt__stream_number(s, &variant->codes[k]);
-    store_numbers(s, &variant->forms[k].n, &variant->forms[k].forms);
+  variant->codes = dt__stream_list(s, &variant->n_codes, variant->codes, sizeof(*variant->codes));
+  for (uint32_t k = 0; k < variant->n_codes && !s->failed; k++) {
+    dt_pack_code_t *own = &variant->codes[k];
+    dt__stream_number(s, &own->entry);
+    dt__stream_number(s, &own->code);
+    store_numbers(s, &own->n_forms, &own->forms);
   }
 }
 
@@ -80,7 +82,9 @@ static void store_function(dt_stream_t *s, dt_pack_function_t *function) {
       dt__stream_list(s, &function->n_variants, function->variants, sizeof(*function->variants));
   for (uint32_t k = 0; k < function->n_variants && !s->failed; k++)
     store_variant(s, &function->variants[k]);
-  for (uint32_t k = 0; k < DT_LEVELS; k++) {
+  function->deciders =
+      dt__stream_list(s, &function->n_deciders, function->deciders, sizeof(*function->deciders));
+  for (uint32_t k = 0; k < function->n_deciders && !s->failed; k++) {
     dt__stream_number(s, &function->deciders[k].entry);
     if (function->deciders[k].entry)
       dt__stream_number(s, &function->deciders[k].code);
@@ -109,7 +113,9 @@ static void store_form(dt_stream_t *s, dt_pack_form_t *form) {
 
 void dt__pack_index(dt_stream_t *s, dt_pack_index_t *index) {
   dt__stream_text(s, &index->producer);
-  index->levels = dt__stream_below(s, index->levels, 1u << DT_LEVELS);
+  index->levels = dt__stream_list(s, &index->n_levels, index->levels, sizeof(*index->levels));
+  for (uint32_t k = 0; k < index->n_levels && !s->failed; k++)
+    dt__stream_text(s, &index->levels[k].name);
   index->files = dt__stream_list(s, &index->n_files, index->files, sizeof(*index->files));
   for (uint32_t k = 0; k < index->n_files && !s->failed; k++) {
     dt__stream_text(s, &index->files[k].path);

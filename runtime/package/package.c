@@ -43,13 +43,13 @@ static dt_status_t check_variant(const dt_package_t *package, const dt_pack_vari
   bool good = is_part(package, variant->traced);
   for (uint32_t k = 0; k < variant->n_constants; k++)
     good = good && variant->constants[k] < index->n_constants;
-  for (uint32_t k = 0; k < DT_LEVELS; k++) {
-    const dt_pack_forms_t *forms = &variant->forms[k];
-    good = good && (index->levels >> k & 1 ? is_part(package, variant->entries[k]) &&
-                                                 is_part(package, variant->codes[k])
-                                           : variant->entries[k] == 0 && variant->codes[k] == 0);
-    for (uint32_t i = 0; i < forms->n; i++)
-      good = good && forms->forms[i] <= index->n_forms;
+  good = good && variant->n_codes == index->n_levels;
+  for (uint32_t k = 0; good && k < variant->n_codes; k++) {
+    const dt_pack_code_t *own = &variant->codes[k];
+    good = is_part(package, own->entry) && is_part(package, own->code) &&
+           (own->n_forms == 0 || index->levels[k].known.device == DT_CPU);
+    for (uint32_t i = 0; i < own->n_forms; i++)
+      good = good && own->forms[i] <= index->n_forms;
   }
   return good ? NULL : DT_FAIL(DT_E_FORMAT, "a variant names parts that there are not");
 }
@@ -60,12 +60,27 @@ static dt_status_t check_function(const dt_package_t *package, const dt_pack_fun
   for (uint32_t k = 0; k < function->n_variants; k++)
     DT_TRY(dt__status_annotate(check_variant(package, &function->variants[k]), "function %s",
                                function->name));
-  for (uint32_t k = 0; k < DT_LEVELS; k++)
-    if (function->deciders[k].entry && !(is_part(package, function->deciders[k].entry) &&
-                                         is_part(package, function->deciders[k].code)))
-      return DT_FAIL(DT_E_FORMAT, "function %s: a decider names parts that there are not",
-                     function->name);
+  bool good = function->n_deciders == package->index.n_levels;
+  for (uint32_t k = 0; good && k < function->n_deciders; k++) {
+    const dt_pack_decider_t *own = &function->deciders[k];
+    good = !own->entry || (is_part(package, own->entry) && is_part(package, own->code));
+  }
+  if (!good)
+    return DT_FAIL(DT_E_FORMAT, "function %s: a decider names parts that there are not",
+                   function->name);
   return NULL;
+}
+
+// Each name once. A level that this library does not know is of a later one.
+static bool know_levels(dt_pack_index_t *index) {
+  bool good = index->n_levels > 0 && index->n_levels <= DT_PACK_MOST_LEVELS;
+  for (uint32_t k = 0; good && k < index->n_levels; k++) {
+    dt_pack_level_t *own = &index->levels[k];
+    own->is_known = dt__level_named(own->name, strlen(own->name), &own->known);
+    for (uint32_t j = 0; j < k; j++)
+      good = good && strcmp(index->levels[j].name, own->name) != 0;
+  }
+  return good;
 }
 
 static dt_status_t read_index(dt_package_t *package) {
@@ -77,7 +92,7 @@ static dt_status_t read_index(dt_package_t *package) {
                    .names = &names};
   DT_TRY(dt__pack_check(package->bytes->data, &package->parts[0], "the index"));
   dt__pack_index(&s, index);
-  if (!dt__stream_is_done(&s) || !index->levels)
+  if (!dt__stream_is_done(&s) || !know_levels(index))
     return DT_FAIL(DT_E_FORMAT, "its index is of another form");
   for (uint32_t k = 0; k < index->n_constants; k++)
     DT_TRY(check_constant(package, &index->constants[k]));

@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 
 struct dt_compiled_t;
+struct dt_place_t;
 
 // The bytes of a package, or of a file that it refers to: shared with the tensors that lie in them.
 typedef struct dt_pack_bytes_t {
@@ -65,10 +66,11 @@ dt_status_t dt__pack_constant_bytes(const dt_pack_constant_t *constant, int64_t 
 // not there.
 dt_status_t dt__pack_constant(dt_package_t *package, uint32_t constant,
                               dt_tensor_t **out) DT_MUST_USE;
-// What a variant has for a level: its entry, loaded with its code. The sums of both are looked at.
+// What a variant has for a level: its entry, loaded with its code at `home`; NULL: nothing is
+// loaded on a device. The sums of both are looked at.
 dt_status_t dt__pack_compiled(dt_package_t *package, const dt_pack_variant_t *variant,
-                              uint32_t level, const dt_traced_t *traced,
-                              struct dt_compiled_t **out) DT_MUST_USE;
+                              uint32_t level, const struct dt_place_t *home,
+                              const dt_traced_t *traced, struct dt_compiled_t **out) DT_MUST_USE;
 // The trace of a variant, with its constants. The part's sum is looked at. With `verify` the graph
 // is, too: of packages that are looked at, and not run.
 dt_status_t dt__pack_traced(dt_package_t *package, const dt_pack_variant_t *variant,
@@ -83,8 +85,9 @@ dt_status_t dt__pack_offer(dt_package_t *package, const dt_pack_variant_t *varia
                            const struct dt_compiled_t *compiled,
                            dt_pack_offers_t *offers) DT_MUST_USE;
 void dt__pack_offers_end(dt_package_t *package, dt_pack_offers_t *offers);
-// function.c. Loads all variants for all levels, and runs nothing; for tests.
-dt_status_t dt__package_load_all(dt_package_t *package) DT_MUST_USE;
+// function.c. Loads all variants for all levels, and runs nothing; for tests. With `home`: those of
+// its kind of device on it, too.
+dt_status_t dt__package_load_all(dt_package_t *package, const struct dt_place_t *home) DT_MUST_USE;
 void dt__package_retain(dt_package_t *package);
 // What is a fault of ours in a process that traces is the package's in one that reads: DT_E_FORMAT.
 dt_status_t dt__pack_blame(dt_status_t status) DT_MUST_USE;

@@ -16,19 +16,21 @@ typedef struct report_t {
 
 // ---- Parts of lines -------------------------------------------------------------------------------
 static void put_string(const report_t *r, const char *text) {
+  dt__text_put(r->out, r->json ? "\"" : "");
   if (r->json)
     dt__text_json(r->out, text, strlen(text));
   else
     dt__text_put(r->out, text);
+  dt__text_put(r->out, r->json ? "\"" : "");
 }
 
 static void put_levels(const report_t *r) {
   const char *comma = "";
-  for (uint32_t k = 0; k < DT_LEVELS; k++)
-    if (r->package->index.levels >> k & 1) {
-      dt__text_printf(r->out, r->json ? "%s\"%s\"" : "%s%s", comma, dt__levels[k].name);
-      comma = r->json ? "," : ", ";
-    }
+  for (uint32_t k = 0; k < r->package->index.n_levels; k++) {
+    dt__text_put(r->out, comma);
+    put_string(r, r->package->index.levels[k].name);
+    comma = r->json ? "," : ", ";
+  }
 }
 
 // "[batch, 384, ?]".
@@ -103,13 +105,13 @@ static void put_variant(const report_t *r, const dt_pack_function_t *function, u
                           : "  variant %u, %u constants, code",
                   which, variant->n_constants);
   const char *comma = "";
-  for (uint32_t k = 0; k < DT_LEVELS; k++) {
-    if (!variant->entries[k])
-      continue;
-    dt__text_printf(r->out, r->json ? "%s\"%s\":%llu" : "%s %s %llu bytes", comma,
-                    dt__levels[k].name,
-                    (unsigned long long)(r->package->parts[variant->entries[k]].bytes +
-                                         r->package->parts[variant->codes[k]].bytes));
+  const dt_pack_part_t *parts = r->package->parts;
+  for (uint32_t k = 0; k < variant->n_codes; k++) {
+    const dt_pack_code_t *own = &variant->codes[k];
+    dt__text_printf(r->out, r->json ? "%s" : "%s ", comma);
+    put_string(r, r->package->index.levels[k].name);
+    dt__text_printf(r->out, r->json ? ":%llu" : " %llu bytes",
+                    (unsigned long long)(parts[own->entry].bytes + parts[own->code].bytes));
     comma = ",";
   }
   dt__text_put(r->out, r->json ? "},\"guards\":[" : "; guards:\n");

@@ -9,6 +9,7 @@
 #include "runtime/compile/decide.h"
 #include "runtime/exec/function.h"
 #include "runtime/exec/runtime.h"
+#include "runtime/package/level.h"
 #include "runtime/package/refer.h"
 #include "runtime/trace/store.h"
 
@@ -25,27 +26,9 @@ typedef struct writer_t {
   DT_VEC(dt_tensor_t *) tensors; // whose data are in parts: retained
   DT_VEC(dt_pack_form_t) forms;
   DT_VEC(dt_bindings_t *) bindings; // whose forms are in parts
-  uint32_t levels;                  // bits
+  dt_pack_levels_t levels;
   bool no_forms;
 } writer_t;
-
-// ---- Levels ---------------------------------------------------------------------------------------
-static dt_status_t parse_levels(const char *text, uint32_t *out) {
-  *out = 0;
-  for (const char *at = text;;) {
-    size_t len = strcspn(at, ",");
-    uint32_t level = dt__level_find(at, len);
-    if (level == DT_LEVELS)
-      return DT_FAIL(DT_E_ARGUMENT,
-                     "levels: '%.*s' in \"%s\" is none; expected some of " DT_LEVEL_NAMES
-                     ", between commas",
-                     (int)len, at, text);
-    *out |= 1u << level;
-    if (!at[len])
-      return NULL;
-    at += len + 1;
-  }
-}
 
 // ---- Parts ----------------------------------------------------------------------------------------
 static dt_status_t add_part(writer_t *w, const void *data, size_t bytes, uint32_t *out) {
@@ -121,9 +104,9 @@ static dt_status_t compute(writer_t *w, const dt_function_t *function, const hel
   dt_variant_t variant = {.traced = own->traced,
                           .compiled = compiled,
                           .place = DT_CPU,
-                          .home = own->home,
                           .strict_fp = own->strict_fp,
                           .runtime = function->runtime};
+  DT_TRY(dt__runtime_place(function->runtime, DT_CPU, 0, &variant.home));
   const dt_bindings_peers_t alone = {.list = NULL};
   if (!DT_VEC_RESERVE(&w->arena, &w->bindings))
     return DT_NO_MEMORY();
@@ -161,14 +144,14 @@ static dt_status_t add_form(writer_t *w, const dt_once_plan_t *plan, const dt_on
 
 static dt_status_t add_forms(writer_t *w, const dt_function_t *function, const held_t *held,
                              const uint32_t *constants, dt_compiled_t *compiled,
-                             dt_pack_forms_t *out) {
+                             dt_pack_code_t *out) {
   const dt_once_plan_t *plan = &compiled->once_plan;
   dt_bindings_t *bindings = NULL;
   out->forms = DT_ARENA_ARRAY(&w->arena, uint32_t, (size_t)plan->n_buffers + 1);
   if (!out->forms)
     return DT_NO_MEMORY();
   DT_TRY(compute(w, function, held, compiled, &bindings));
-  out->n = plan->n_buffers;
+  out->n_forms = plan->n_buffers;
   for (uint32_t b = 0; b < plan->n_buffers; b++) {
     const dt_once_buffer_t *buffer = &plan->buffers[b];
     if (!buffer->kept || !buffer->shared || !buffer->bytes)
@@ -188,47 +171,51 @@ static bool has_forms(const dt_once_plan_t *plan) {
 
 // By the level's code where it runs here, else by other code for the same programs.
 static dt_status_t add_level_forms(writer_t *w, const dt_function_t *function, const held_t *held,
-                                   uint32_t level, const dt_compile_request_t *request,
-                                   dt_compiled_t *compiled, dt_pack_variant_t *out) {
+                                   const dt_level_t *level, const dt_compile_request_t *request,
+                                   const uint32_t *constants, dt_compiled_t *compiled,
+                                   dt_pack_code_t *out) {
   dt_compiler_t *compiler = function->runtime->compiler;
   dt_compiled_t *here = NULL;
   if (!has_forms(&compiled->once_plan))
     return NULL;
-  bool runs = dt__levels_within(dt__compiler_target(compiler)) >> level & 1;
+  bool runs = dt__levels_within(dt__compiler_target(compiler)) >> level->row & 1;
   if (!runs)
-    DT_TRY(dt__compile_here(compiler, request, dt__levels[level].cpu, &here));
-  dt_status_t status =
-      add_forms(w, function, held, out->constants, runs ? compiled : here, &out->forms[level]);
+    DT_TRY(dt__compile_here(compiler, request, level, &here));
+  dt_status_t status = add_forms(w, function, held, constants, runs ? compiled : here, out);
   dt__compiled_destroy(here);
   return status;
 }
 
 // ---- Variants -------------------------------------------------------------------------------------
 static dt_status_t add_entry(writer_t *w, const dt_function_t *function, const held_t *held,
-                             uint32_t level, dt_pack_variant_t *out) {
+                             const dt_level_t *level, const uint32_t *constants,
+                             dt_pack_code_t *out) {
   const dt_variant_t *variant = held->variant;
   const dt_compile_request_t request = {.traced = variant->traced,
                                         .name = function->name,
                                         .variant = variant->number,
                                         .strict_fp = variant->strict_fp};
   dt_entry_t entry;
-  dt_status_t status =
-      dt__compile_entry(function->runtime->compiler, &request, dt__levels[level].cpu, &entry);
+  dt_status_t status = dt__compile_entry(function->runtime->compiler, &request, level, &entry);
   if (!status)
-    status = add_text(w, &entry.text, &out->entries[level]);
+    status = add_text(w, &entry.text, &out->entry);
   if (!status)
-    status = add_copy(w, entry.code, entry.code_bytes, &out->codes[level]);
-  if (!status && !w->no_forms)
-    status = add_level_forms(w, function, held, level, &request, entry.compiled, out);
+    status = add_copy(w, entry.code, entry.code_bytes, &out->code);
+  if (!status && !w->no_forms && !level->codegen)
+    status = add_level_forms(w, function, held, level, &request, constants, entry.compiled, out);
   dt__entry_fini(&entry);
-  return status;
+  return dt__status_annotate(status, "for %s", level->name);
 }
 
 static dt_status_t add_entries(writer_t *w, const dt_function_t *function, const held_t *held,
                                dt_pack_variant_t *out) {
-  for (uint32_t k = 0; k < DT_LEVELS; k++)
-    if (w->levels >> k & 1)
-      DT_TRY(add_entry(w, function, held, k, out));
+  const dt_pack_levels_t *levels = &w->levels;
+  out->n_codes = levels->n;
+  out->codes = DT_ARENA_ARRAY(&w->arena, dt_pack_code_t, levels->n);
+  if (!out->codes)
+    return DT_NO_MEMORY();
+  for (uint32_t k = 0; k < levels->n; k++)
+    DT_TRY(add_entry(w, function, held, &levels->items[k], out->constants, &out->codes[k]));
   return NULL;
 }
 
@@ -260,21 +247,23 @@ static dt_status_t add_variant(writer_t *w, const dt_function_t *function, const
 // ---- Deciders -------------------------------------------------------------------------------------
 typedef struct decider_t {
   const dt_function_t *function;
-  const dt_guards_t **programs;
+  const dt_level_t *level;
+  dt_guards_t **programs;
   uint32_t n;
-  const char *cpu;
   dt_entry_t entry;
 } decider_t;
 
 static dt_status_t run_decider(void *opaque) {
   decider_t *decider = opaque;
-  return dt__decide_entry(decider->function->runtime->compiler, decider->programs, decider->n,
-                          decider->function->name, decider->cpu, &decider->entry);
+  return dt__decide_entry(decider->function->runtime->compiler,
+                          (const dt_guards_t *const *)decider->programs, decider->n,
+                          decider->function->name, decider->level->cpu, &decider->entry);
 }
 
 // Where the guards are too many or too large for one decision, they are interpreted.
 static dt_status_t add_decider(writer_t *w, decider_t *decider, dt_pack_decider_t *out) {
   dt_job_t job = {.run = run_decider, .arg = decider};
+  decider->entry = (dt_entry_t){0};
   dt_status_t status =
       dt__jobs_run(dt__compiler_jobs(decider->function->runtime->compiler), &job, 1, 0);
   if (dt_status_code(status) == DT_E_LIMIT) {
@@ -290,20 +279,40 @@ static dt_status_t add_decider(writer_t *w, decider_t *decider, dt_pack_decider_
   return status;
 }
 
+// Over guards as who opens the package has them where the level is: on the first device of a kind.
+static dt_status_t add_level_decider(writer_t *w, decider_t *decider, const held_t *held,
+                                     dt_pack_decider_t *out) {
+  const dt_function_t *function = decider->function;
+  dt_device_t place = dt__place(decider->level->device, 0);
+  dt_status_t status = NULL;
+  uint32_t made = 0;
+  for (; made < decider->n && !status; made++) {
+    const dt_variant_t *variant = held[made].variant;
+    decider->programs[made] = NULL;
+    status = dt__variant_guards(function, variant->traced,
+                                dt__variant_modes(function, place, variant->strict_fp),
+                                &decider->programs[made]);
+  }
+  if (!status)
+    status = add_decider(w, decider, out);
+  for (uint32_t k = 0; k < made; k++)
+    dt__guards_destroy(decider->programs[k]);
+  return status;
+}
+
 // With one variant there is nothing to decide.
 static dt_status_t add_deciders(writer_t *w, const dt_function_t *function, const held_t *held,
                                 uint32_t n, dt_pack_function_t *out) {
   decider_t decider = {.function = function, .n = n};
-  decider.programs = DT_ARENA_ARRAY(&w->arena, const dt_guards_t *, n);
-  if (!decider.programs)
+  const dt_pack_levels_t *levels = &w->levels;
+  decider.programs = DT_ARENA_ARRAY(&w->arena, dt_guards_t *, n);
+  out->n_deciders = levels->n;
+  out->deciders = DT_ARENA_ARRAY(&w->arena, dt_pack_decider_t, levels->n);
+  if (!decider.programs || !out->deciders)
     return DT_NO_MEMORY();
-  for (uint32_t k = 0; k < n; k++)
-    decider.programs[k] = held[k].variant->guards;
-  for (uint32_t k = 0; k < DT_LEVELS && n > 1; k++) {
-    decider.cpu = dt__levels[k].cpu;
-    decider.entry = (dt_entry_t){0};
-    if (w->levels >> k & 1)
-      DT_TRY(add_decider(w, &decider, &out->deciders[k]));
+  for (uint32_t k = 0; k < levels->n && n > 1; k++) {
+    decider.level = &levels->items[k];
+    DT_TRY(add_level_decider(w, &decider, held, &out->deciders[k]));
   }
   return NULL;
 }
@@ -317,15 +326,30 @@ static void let_go(held_t *held, uint32_t n) {
   }
 }
 
-// Those for the CPU; the function's mutex held.
+// The place whose variants are written: what was traced is the same for all. That of the first
+// variant with code, unless there are some for the CPU.
+static dt_device_t place_of(const dt_variant_list_t *list) {
+  dt_device_t place = DT_CPU;
+  bool found = false;
+  for (uint32_t k = 0; k < list->n; k++) {
+    if (!list->items[k]->compiled || (found && list->items[k]->place != DT_CPU))
+      continue;
+    place = list->items[k]->place;
+    found = true;
+  }
+  return place;
+}
+
+// The function's mutex held.
 static dt_status_t hold(writer_t *w, dt_function_t *function, held_t **out, uint32_t *out_n) {
   const dt_variant_list_t *list = atomic_load_explicit(&function->list, memory_order_relaxed);
+  dt_device_t place = place_of(list);
   held_t *held = DT_ARENA_ARRAY(&w->arena, held_t, (size_t)list->n + 1);
   *out = held;
   for (uint32_t k = 0; held && k < list->n; k++) {
     dt_variant_t *variant = list->items[k];
     const dt_bindings_t *bindings = atomic_load_explicit(&variant->bindings, memory_order_relaxed);
-    if (variant->place != DT_CPU || !variant->compiled)
+    if (variant->place != place || !variant->compiled)
       continue;
     dt_tensor_t **tensors =
         dt__arena_copy(&w->arena, bindings->tensors, bindings->n * sizeof(dt_tensor_t *));
@@ -400,10 +424,18 @@ static dt_status_t write_function(writer_t *w, dt_function_t *function, dt_pack_
 }
 
 // ---- Packages -------------------------------------------------------------------------------------
+static dt_status_t take_levels(writer_t *w) {
+  uint32_t n = w->index.n_levels = w->levels.n;
+  w->index.levels = DT_ARENA_ARRAY(&w->arena, dt_pack_level_t, n);
+  for (uint32_t k = 0; w->index.levels && k < n; k++)
+    w->index.levels[k].name = w->levels.items[k].name;
+  return w->index.levels ? NULL : DT_NO_MEMORY();
+}
+
 static dt_status_t write_index(writer_t *w, dt_text_t *text) {
   dt_stream_names_t names = {.arena = &w->arena};
   dt_stream_t s = {.to = text, .names = &names};
-  w->index.levels = w->levels;
+  DT_TRY(take_levels(w));
   w->index.n_constants = w->constants.len;
   w->index.constants = w->constants.items;
   w->index.n_forms = w->forms.len;
@@ -460,7 +492,7 @@ static dt_status_t package_write(const char *path, dt_function_t *const *functio
                    : functions ? "n: 0; expected a function at least"
                                : "functions: NULL");
   DT_TRY(DT_OPTIONS_TAKE(dt_package_write_options_t, &own, options));
-  DT_TRY(parse_levels(own.levels ? own.levels : DEFAULT_LEVELS, &w.levels));
+  DT_TRY(dt__pack_levels_parse(own.levels ? own.levels : DEFAULT_LEVELS, &w.levels));
   DT_TRY(check_names(functions, n));
   dt__arena_init(&w.arena, 0);
   w.out.arena = &w.arena;

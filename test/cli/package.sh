@@ -28,6 +28,10 @@ fail() {
 
 expect 0 "$work/loop.dtp: " compile models/loop.onnx -o "$work/loop.dtp" --isa 'v2,v3'
 expect 0 '"levels":["v2"]' compile models/loop.onnx --out="$work/other.dtp" --isa v2 --name again --json
+"$ductile" inspect "$work/other.dtp" --json | while IFS= read -r line; do
+  printf '%s\n' "$line" | python3 -m json.tool >"$work/log" || printf '%s\n' "$line" >>"$work/broken"
+done
+[[ ! -e $work/broken ]] || fail "no JSON: $(cat "$work/broken")"
 expect 0 'levels v2, v3' inspect "$work/loop.dtp"
 expect 0 '"event":"variant"' inspect "$work/loop.dtp" --json
 expect 0 'function again:' inspect "$work/other.dtp"

@@ -32,7 +32,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (!status)
     status = dt_package_report_json(package, &text);
   if (!status)
-    status = dt__package_load_all(package);
+    status = dt__package_load_all(package, NULL);
   if (dt_status_code(status) == DT_E_INTERNAL) {
     (void)fprintf(stderr, "%s\n", dt_status_message(status));
     abort();

@@ -15,12 +15,13 @@ include/ductile/device.h
 include/ductile/graphs.h
 bench/bench_gpu
 cli/model.h
+cli/compile.c
 bench/bench_minilm.c
 examples/minilm/main.c
 examples/ops/graph_kernel.c
 examples/tutorial/gpu.c
 '
-# The last four are options of commands and the tutorial's step about GPUs.
+# The last five are options of commands and the tutorial's step about GPUs.
 
 findings=$(mktemp)
 trap 'rm -f "$findings"' EXIT

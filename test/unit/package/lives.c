@@ -79,9 +79,12 @@ uint64_t life_hash(dt_session_t *session, dt_function_t *function, const life_t 
     expect_ok(dt_call(session, function, in, life->subject->n_inputs, out, life->subject->n_outputs,
                       NULL));
     for (uint32_t r = 0; r < life->subject->n_outputs; r++) {
-      const unsigned char *bytes = dt_tensor_data(out[r]);
-      for (size_t i = 0; i < dt_tensor_bytes(out[r]); i++)
+      dt_tensor_t *host = tensor_download(session, out[r]);
+      expect_ok(dt_session_wait(session));
+      const unsigned char *bytes = dt_tensor_data(host);
+      for (size_t i = 0; i < dt_tensor_bytes(host); i++)
         hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
+      RELEASE(host);
     }
     release_tensors(in, 4);
     release_tensors(out, 4);

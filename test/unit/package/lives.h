@@ -21,7 +21,7 @@ void lives_end(void);
 
 // The function's own, in a runtime with `threads` threads.
 dt_function_t *life_function(dt_runtime_t *runtime, const life_t *life);
-// A hash of all bits of its answers.
+// A hash of all bits of its answers in a session anywhere.
 uint64_t life_hash(dt_session_t *session, dt_function_t *function, const life_t *life);
 // A package of one life's function, or of all, that was called once; `threads` compile.
 void lives_write(const char *path, const life_t *life, uint32_t n, uint32_t threads,

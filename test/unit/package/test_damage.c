@@ -96,7 +96,7 @@ static void look_at(const char *data, size_t bytes) {
   if (!status)
     status = dt_package_report_json(package, &text);
   if (!status)
-    status = dt__package_load_all(package);
+    status = dt__package_load_all(package, NULL);
   if (status)
     assert_int_not_equal(dt_status_code(status), DT_E_INTERNAL);
   dt_status_free(status);
