@@ -12,6 +12,7 @@
 #include "test/support/folder.h"
 #include "test/unit/cuda/exec/twice_op.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -324,6 +325,7 @@ static void test_a_miss_on_a_device(void **state) {
   function = function_at(f.runtime, path_of("few"));
   expect_ok(dt_function_freeze(function, true));
   x = tensor_full(3, 1, SIZES(9));
+  y = NULL;
   expect_told(dt_call(f.session, function, &x, 1, &y, 1, NULL), DT_E_STATE, "s0 <= 7");
   RELEASE(x);
   call_vector(f.session, function, 6, -3);
@@ -350,6 +352,48 @@ static void test_each_device_has_its_own(void **state) {
   dt_function_release(function);
   dt_session_destroy(other);
   end_of(&f);
+}
+
+// First calls of many sessions at a time: each place's variant is loaded once.
+enum { CALLERS = 6 };
+typedef struct caller_t {
+  pthread_t thread;
+  dt_session_t *session;
+  dt_function_t *function;
+  uint64_t hash;
+} caller_t;
+
+static void *run_caller(void *opaque) {
+  caller_t *caller = opaque;
+  caller->hash = life_hash(caller->session, caller->function, &lives[7]);
+  return NULL;
+}
+
+static void test_many_first_calls(void **state) {
+  (void)state;
+  be("90", 0);
+  lives_write(path_of("many"), &lives[7], 1, 1, "v2,sm_90a");
+  for (int round = 0; round < 8; round++) {
+    fixture_t f = fixture_on(DT_CUDA, 1);
+    const dt_session_options_t on = {.struct_size = sizeof(on), .device = DT_CUDA};
+    dt_function_t *function = function_at(f.runtime, path_of("many"));
+    caller_t callers[CALLERS] = {0};
+    for (int k = 0; k < CALLERS; k++) {
+      callers[k].function = function;
+      expect_ok(dt_session_create(f.runtime, k % 2 ? &on : NULL, &callers[k].session));
+    }
+    for (int k = 0; k < CALLERS; k++)
+      assert_int_equal(pthread_create(&callers[k].thread, NULL, run_caller, &callers[k]), 0);
+    for (int k = 0; k < CALLERS; k++) {
+      assert_int_equal(pthread_join(callers[k].thread, NULL), 0);
+      dt_session_destroy(callers[k].session);
+      assert_true(callers[k].hash == callers[0].hash);
+    }
+    assert_int_equal(variants_of(function), 2);
+    assert_int_equal(stats_of(function).compiles, 0);
+    dt_function_release(function);
+    end_of(&f);
+  }
 }
 
 // ---- Writing --------------------------------------------------------------------------------------
@@ -551,6 +595,6 @@ RUN_TESTS_WITH(begin, end, TEST(test_bits_and_launches_are_those_of_the_device),
                TEST(test_the_best_level_of_a_device), TEST(test_older_devices_are_refused),
                TEST(test_sessions_take_their_own), TEST(test_other_kinds_are_compiled),
                TEST(test_deciders_are_brought_along), TEST(test_a_miss_on_a_device),
-               TEST(test_each_device_has_its_own), TEST(test_equal_input_gives_equal_bytes),
-               TEST(test_each_level_is_written), TEST(test_ops_of_users), TEST(test_damage),
-               TEST(test_failures_while_loading))
+               TEST(test_each_device_has_its_own), TEST(test_many_first_calls),
+               TEST(test_equal_input_gives_equal_bytes), TEST(test_each_level_is_written),
+               TEST(test_ops_of_users), TEST(test_damage), TEST(test_failures_while_loading))
