@@ -251,8 +251,8 @@ static bool is_row_anywhere(dt_program_t *program, const dt_kernel_t *kernel,
   return sums->n_loops && dt__sym_is_const(program->env, step, &last) && last == 1;
 }
 
-// Rows of two loops that share B, where the inner one may be short: then finding each row's place by
-// a division is little beside a tile of one row. What counts several dims is long.
+// Rows of two loops that share B, where the inner one may be short: then finding each row's place
+// by a division is little beside a tile of one row. What counts several dims is long.
 static bool may_join_rows(dt_program_t *program, const dt_kernel_t *kernel, uint32_t at, uint32_t a,
                           uint32_t b, uint32_t tile_rows) {
   const dt_stage_t *sums = &kernel->stages.items[0];

@@ -42,8 +42,8 @@ dt_status_t dt__merge_outer_loops(dt_program_t *program, dt_kernel_t *kernel,
 // has them: they are merged in all or in none.
 dt_status_t dt__merge_shared_loops(dt_program_t *program, dt_kernel_t *const *kernels, uint32_t n,
                                    uint32_t end) DT_MUST_USE;
-// Merges outer loops that operand b of a product does not know with the loop of its rows, also where
-// rows are then found by a division, unless they fill a tile alone. `a` and `b`: its loads.
+// Merges the outer loop that operand b of a product does not know with the loop of its rows, where
+// rows may then be found by a division, unless they fill a tile alone. `a` and `b`: its loads.
 dt_status_t dt__merge_rows(dt_program_t *program, dt_kernel_t *kernel, uint32_t a, uint32_t b,
                            uint32_t tile_rows) DT_MUST_USE;
 // Loops of maps that together count the columns of a product become one, as the product has it: the
