@@ -53,6 +53,8 @@ static bool stage_is_constant(dt_program_t *program, const dt_stage_t *stage, co
     const dt_inst_t *inst = &stage->insts.items[i];
     if (dt__inst_checks(inst))
       return false; // its failure belongs to a call
+    if (inst->kind == DT_INST_BIND && depends_on_call(program, inst->extent))
+      return false;
     if (inst->kind == DT_INST_INDEX && depends_on_call(program, inst->sym))
       return false;
     if (!dt__inst_reads(inst).id)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Removes dead code: stores nobody reads, instructions no result needs, empty stages, idle kernels.
 // Runs from the last kernel to the first, so one pass is enough. Checked indices (BIND) stay, since
-// they can fail, unless another kernel makes the same check (checks.c).
+// they can fail, unless another kernel makes the same check (checks.c); others where they are used.
 #include "fuse/prune.h"
 #include "fuse/body.h"
 #include "fuse/fuse.h"
@@ -39,7 +39,28 @@ static bool mark_needed(const dt_stage_t *stage, const dt_inst_t *inst, bool *li
   return again;
 }
 
-static void find_live(const dt_stage_t *stage, bool *live, bool *kept) {
+// Whether a store, or a live instruction behind instruction k, is at a place that it binds.
+static bool is_bound_for(dt_program_t *program, const dt_stage_t *stage, uint32_t k,
+                         const bool *live) {
+  dt_sym_t sym = stage->insts.items[k].sym;
+  for (uint32_t i = k + 1; i < stage->insts.len; i++) {
+    const dt_inst_t *inst = &stage->insts.items[i];
+    if (live[i] && inst->kind == DT_INST_INDEX && dt__sym_depends(program->env, inst->sym, sym))
+      return true;
+    if (live[i] && inst->kind == DT_INST_LOAD &&
+        dt__index_uses(program, inst->index, dt__program_buffer(program, inst->buffer)->rank, sym))
+      return true;
+  }
+  for (uint32_t i = 0; i < stage->stores.len; i++) {
+    const dt_store_t *store = &stage->stores.items[i];
+    if (dt__index_uses(program, store->index, dt__program_buffer(program, store->buffer)->rank,
+                       sym))
+      return true;
+  }
+  return false;
+}
+
+static void find_live(dt_program_t *program, const dt_stage_t *stage, bool *live, bool *kept) {
   for (uint32_t k = 0; k < stage->stores.len; k++) {
     mark(live, stage->stores.items[k].value);
     mark(live, stage->stores.items[k].mask);
@@ -50,7 +71,9 @@ static void find_live(const dt_stage_t *stage, bool *live, bool *kept) {
   for (bool again = true; again;) {
     again = false;
     for (uint32_t k = stage->insts.len; k-- > 0;) {
-      if (dt__inst_checks(&stage->insts.items[k]))
+      const dt_inst_t *inst = &stage->insts.items[k];
+      if (dt__inst_checks(inst) ||
+          (inst->kind == DT_INST_BIND && is_bound_for(program, stage, k, live)))
         live[k] = true;
       if (live[k])
         again = mark_needed(stage, &stage->insts.items[k], live, kept) || again;
@@ -72,7 +95,7 @@ static dt_status_t prune_stage(dt_program_t *program, dt_stage_t *stage, const b
     return DT_NO_MEMORY();
   for (uint32_t k = 0; k < stage->reductions.len; k++)
     kept_reductions[k] = !row_used || row_used[stage->reductions.items[k].row];
-  find_live(stage, live, kept_reductions);
+  find_live(program, stage, live, kept_reductions);
   uint32_t kept = 0;
   for (uint32_t k = 0; k < n; k++) {
     if (!live[k])
