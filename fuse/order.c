@@ -97,20 +97,40 @@ static dt_status_t find_all(segments_t *s) {
   return bind_readbacks(s, program->readbacks.len);
 }
 
+static bool raise(segments_t *s, uint32_t kernel, uint32_t segment) {
+  bool raised = s->floor[kernel] < segment;
+  at_least(&s->floor[kernel], segment);
+  return raised;
+}
+
+// Kernels that run slice by slice do so in one segment, too. Whether that moves any of them.
+static bool raise_slices(segments_t *s, uint32_t number) {
+  const dt_program_t *program = s->program;
+  uint32_t segment = 0;
+  bool raised = false;
+  for (uint32_t k = 0; k < program->kernels.len; k++)
+    if (program->kernels.items[k].slices == number)
+      at_least(&segment, s->kernels[k]);
+  for (uint32_t k = 0; k < program->kernels.len; k++)
+    if (program->kernels.items[k].slices == number)
+      raised = raise(s, k, segment) || raised;
+  return raised;
+}
+
 // A region runs in one segment: the last that one of its kernels needs, or its predicate. Whether
 // that moves any of its kernels.
 static bool raise_floors(segments_t *s) {
   const dt_program_t *program = s->program;
   bool raised = false;
+  for (uint32_t i = 0; i < program->slices.len && program->readbacks.len; i++)
+    raised = raise_slices(s, i + 1) || raised;
   for (uint32_t i = 0; i < program->regions.len && program->readbacks.len; i++) {
     const dt_program_region_t *region = &program->regions.items[i];
     uint32_t segment = s->readable[region->predicate.id - 1];
     for (uint32_t k = region->first; k < region->end; k++)
       at_least(&segment, s->kernels[k]);
-    for (uint32_t k = region->first; k < region->end; k++) {
-      raised = raised || s->floor[k] < segment;
-      at_least(&s->floor[k], segment);
-    }
+    for (uint32_t k = region->first; k < region->end; k++)
+      raised = raise(s, k, segment) || raised;
   }
   return raised;
 }
