@@ -382,7 +382,8 @@ static void test_given_outputs(void **state) {
   dt_function_release(function);
 }
 
-// A call at sizes seen before, into given outputs, takes nothing from the heap.
+// A call at sizes seen before, into given outputs, takes nothing from the heap. Threads that compile
+// beside it may: so it is the least of some calls.
 static void test_no_allocation(void **state) {
   fixture_t *fixture = *state;
   dt_function_t *function = subject_function(fixture->runtime, &positive, NULL, compiled_answer());
@@ -391,11 +392,15 @@ static void test_no_allocation(void **state) {
   rng_t rng = {13};
   dt_tensor_t *x = halves(&rng, 500), *out[3] = {0};
   expect_ok(dt_call(fixture->session, function, &x, 1, out, 3, NULL));
-  (void)dt__heap_fail_at(UINT64_MAX, false);
-  dt_status_t status = dt_call(fixture->session, function, &x, 1, out, 3, NULL);
-  uint64_t counted = dt__heap_fail_at(0, false);
-  expect_ok(status);
-  assert_int_equal(counted, 0);
+  uint64_t least = UINT64_MAX;
+  for (int k = 0; k < 20 && least; k++) {
+    (void)dt__heap_fail_at(UINT64_MAX, false);
+    dt_status_t status = dt_call(fixture->session, function, &x, 1, out, 3, NULL);
+    uint64_t counted = dt__heap_fail_at(0, false);
+    expect_ok(status);
+    least = counted < least ? counted : least;
+  }
+  assert_int_equal(least, 0);
   release_all(out, 3);
   dt_tensor_release(x);
   dt_function_release(function);
