@@ -382,8 +382,8 @@ static void test_given_outputs(void **state) {
   dt_function_release(function);
 }
 
-// A call at sizes seen before, into given outputs, takes nothing from the heap. Threads that compile
-// beside it may: so it is the least of some calls.
+// A call at sizes seen before, into given outputs, takes nothing from the heap. Threads that
+// compile beside it may: so it is the least of some calls.
 static void test_no_allocation(void **state) {
   fixture_t *fixture = *state;
   dt_function_t *function = subject_function(fixture->runtime, &positive, NULL, compiled_answer());
