@@ -36,9 +36,12 @@ static void find_varying(dt_program_t *program, const dt_stage_t *stage, dt_sym_
 
 dt_status_t dt__count_gathers(dt_program_t *program, const dt_stage_t *stage, dt_sym_t var,
                               dt_step_count_t *count) {
-  bool *varying = DT_ARENA_ARRAY(program->arena, bool, stage->insts.len + 1);
+  bool any = false;
+  for (uint32_t i = 0; i < stage->insts.len; i++)
+    any |= stage->insts.items[i].kind == DT_INST_BIND;
+  bool *varying = any ? DT_ARENA_ARRAY(program->arena, bool, stage->insts.len) : NULL;
   if (!varying)
-    return DT_NO_MEMORY();
+    return any ? DT_NO_MEMORY() : NULL;
   find_varying(program, stage, var, varying);
   for (uint32_t i = 0; i < stage->insts.len; i++) {
     const dt_inst_t *bind = &stage->insts.items[i];
@@ -95,10 +98,13 @@ void dt__count_steps(dt_program_t *program, const dt_stage_t *stage, dt_sym_t va
 
 // ---- Merging --------------------------------------------------------------------------------------
 
+// Which accesses may move otherwise than by steps of the merged loop, and are found by divisions.
+typedef enum loose_t { LOOSE_NONE, LOOSE_STORES, LOOSE_ALL } loose_t;
+
 typedef struct merge_t {
   dt_program_t *program;
   dt_sym_t high, low, low_extent, whole;
-  bool loose;      // stores may walk it otherwise
+  loose_t loose;
   uint32_t packed; // 1 + a load that is found by the number of all loops; 0: none
 } merge_t;
 
@@ -131,13 +137,13 @@ static bool stage_knows_neither(const merge_t *m, const dt_stage_t *stage) {
 }
 
 static bool stage_walks_as_one(const merge_t *m, const dt_stage_t *stage) {
-  for (uint32_t i = 0; i < stage->insts.len; i++) {
+  for (uint32_t i = 0; i < stage->insts.len && m->loose != LOOSE_ALL; i++) {
     const dt_inst_t *inst = &stage->insts.items[i];
     if (inst->kind == DT_INST_LOAD && i + 1 != m->packed &&
         !walks_as_one(m, inst->buffer, inst->index))
       return false;
   }
-  for (uint32_t i = 0; i < stage->stores.len && !m->loose; i++)
+  for (uint32_t i = 0; i < stage->stores.len && m->loose == LOOSE_NONE; i++)
     if (!walks_as_one(m, stage->stores.items[i].buffer, stage->stores.items[i].index))
       return false;
   return stage_knows_neither(m, stage);
@@ -155,7 +161,8 @@ static dt_status_t rewrite(const merge_t *m, const dt_stage_t *from, dt_stage_t 
   DT_TRY(dt__body_copy_results(&copy));
   dt_step_count_t count = {0};
   dt__count_steps(program, out, m->whole, &count);
-  *linear = *linear && count.other <= (m->loose ? out->stores.len : 0) + (m->packed ? 1 : 0);
+  uint32_t may = (m->loose == LOOSE_STORES ? out->stores.len : 0) + (m->packed ? 1 : 0);
+  *linear = *linear && (m->loose == LOOSE_ALL || count.other <= may);
   return dt__symenv_status(program->env);
 }
 
@@ -198,7 +205,7 @@ static dt_status_t rewrite_kernel(const merge_t *m, const dt_kernel_t *kernel, d
 
 // Merges loops `at` and at + 1 of all the kernels, or of none.
 static dt_status_t try_outer(dt_program_t *program, dt_kernel_t *const *kernels, uint32_t n,
-                             uint32_t at, bool loose) {
+                             uint32_t at, loose_t loose) {
   dt_sym_t extent;
   merge_t m = start(program, kernels[0]->vars, kernels[0]->extents, at, &extent);
   m.loose = loose;
@@ -221,7 +228,7 @@ static dt_status_t try_outer(dt_program_t *program, dt_kernel_t *const *kernels,
 dt_status_t dt__merge_shared_loops(dt_program_t *program, dt_kernel_t *const *kernels, uint32_t n,
                                    uint32_t end) {
   for (uint32_t at = end; at-- > 1;)
-    DT_TRY(try_outer(program, kernels, n, at - 1, false));
+    DT_TRY(try_outer(program, kernels, n, at - 1, LOOSE_NONE));
   return dt__symenv_status(program->env);
 }
 
@@ -268,23 +275,10 @@ static bool may_join_rows(dt_program_t *program, const dt_kernel_t *kernel, uint
 
 dt_status_t dt__merge_rows(dt_program_t *program, dt_kernel_t *kernel, uint32_t a, uint32_t b,
                            uint32_t tile_rows) {
-  uint32_t at = kernel->n_loops > 2 ? kernel->n_loops - 3 : 0;
-  dt_sym_t extent;
-  bool linear = true;
-  if (kernel->n_loops < 3 || !may_join_rows(program, kernel, at, a, b, tile_rows))
+  uint32_t n = kernel->n_loops;
+  if (n < 3 || !may_join_rows(program, kernel, n - 3, a, b, tile_rows))
     return NULL;
-  merge_t m = start(program, kernel->vars, kernel->extents, at, &extent);
-  for (uint32_t s = 0; s < kernel->stages.len; s++)
-    if (!stage_knows_neither(&m, &kernel->stages.items[s]))
-      return NULL;
-  dt_stage_t *fresh = DT_ARENA_ARRAY(program->arena, dt_stage_t, kernel->stages.len);
-  if (!fresh)
-    return DT_NO_MEMORY();
-  for (uint32_t s = 0; s < kernel->stages.len; s++)
-    DT_TRY(rewrite(&m, &kernel->stages.items[s], &fresh[s], &linear));
-  memcpy(kernel->stages.items, fresh, kernel->stages.len * sizeof(*fresh));
-  close_gap(&kernel->n_loops, kernel->vars, kernel->extents, at, m.whole, extent);
-  return NULL;
+  return try_outer(program, &kernel, 1, n - 3, LOOSE_ALL);
 }
 
 // ---- Columns of products ----------------------------------------------------------------------------
@@ -334,7 +328,7 @@ dt_status_t dt__merge_columns(dt_program_t *program) {
     for (uint32_t at = kernel->n_loops; at-- > 1;) {
       bool rows = false;
       if (count_columns(program, products, kernel, at - 1, &rows))
-        DT_TRY(try_outer(program, &kernel, 1, at - 1, rows));
+        DT_TRY(try_outer(program, &kernel, 1, at - 1, rows ? LOOSE_STORES : LOOSE_NONE));
     }
   }
   return dt__symenv_status(program->env);
