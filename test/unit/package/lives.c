@@ -111,3 +111,26 @@ void lives_write(const char *path, const life_t *life, uint32_t n, uint32_t thre
   dt_session_destroy(session);
   dt_runtime_release(runtime);
 }
+
+// ---- Packages -----------------------------------------------------------------------------------
+dt_package_t *opened(dt_runtime_t *runtime, const char *path) {
+  dt_package_t *package = NULL;
+  expect_ok(dt_package_open(runtime, path, NULL, &package));
+  assert_non_null(package);
+  return package;
+}
+
+dt_function_t *function_in(dt_package_t *package, const char *name) {
+  dt_function_t *function = NULL;
+  expect_ok(dt_package_function(package, name, NULL, &function));
+  assert_non_null(function);
+  return function;
+}
+
+dt_status_t branch_program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  (void)closure;
+  dt_sym_t size = dt_dim(t, in[0], 0);
+  out[0] = dt_sym_true(t, dt_sym_lt(t, size, dt_sym_const(t, 8))) ? dt_neg(t, in[0])
+                                                                  : dt_add(t, in[0], in[0]);
+  return NULL;
+}

@@ -27,4 +27,10 @@ uint64_t life_hash(dt_session_t *session, dt_function_t *function, const life_t 
 void lives_write(const char *path, const life_t *life, uint32_t n, uint32_t threads,
                  const char *levels);
 
+dt_package_t *opened(dt_runtime_t *runtime, const char *path);
+dt_function_t *function_in(dt_package_t *package, const char *name);
+
+// A variant a branch, so that there is something to decide: -x below 8 elements, else x + x.
+dt_status_t branch_program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure);
+
 #endif // DT_TEST_PACKAGE_LIVES_H

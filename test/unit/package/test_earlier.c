@@ -93,16 +93,6 @@ static void test_a_miss_is_refused_without_a_compiler(void **state) {
 }
 
 // ---- Seeds of the fuzzer --------------------------------------------------------------------------
-// A variant a branch, so that there is something to decide.
-static dt_status_t branch_program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
-                                  void *closure) {
-  (void)closure;
-  dt_sym_t size = dt_dim(t, in[0], 0);
-  out[0] = dt_sym_true(t, dt_sym_lt(t, size, dt_sym_const(t, 8))) ? dt_neg(t, in[0])
-                                                                  : dt_add(t, in[0], in[0]);
-  return NULL;
-}
-
 static void write_branches(const char *path) {
   static const dt_input_decl_t vector[] = {{.name = "x", .dtype = DT_F32, .rank = 1}};
   const dt_package_write_options_t options = {.struct_size = sizeof(options),

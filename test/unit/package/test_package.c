@@ -26,20 +26,6 @@ static const char *path_of(const char *name) {
   return path;
 }
 
-static dt_package_t *opened(dt_runtime_t *runtime, const char *path) {
-  dt_package_t *package = NULL;
-  expect_ok(dt_package_open(runtime, path, NULL, &package));
-  assert_non_null(package);
-  return package;
-}
-
-static dt_function_t *function_in(dt_package_t *package, const char *name) {
-  dt_function_t *function = NULL;
-  expect_ok(dt_package_function(package, name, NULL, &function));
-  assert_non_null(function);
-  return function;
-}
-
 // ---- Answers --------------------------------------------------------------------------------------
 // At each level that runs here: compiled in a runtime for it, and opened in one.
 static void test_bits_are_those_of_the_level(void **state) {
@@ -240,16 +226,6 @@ static void test_constants_are_as_updated(void **state) {
 }
 
 // ---- Misses ---------------------------------------------------------------------------------------
-// x[n] for n of a call: a size of its own each.
-static dt_status_t branch_program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
-                                  void *closure) {
-  (void)closure;
-  dt_sym_t size = dt_dim(t, in[0], 0);
-  out[0] = dt_sym_true(t, dt_sym_lt(t, size, dt_sym_const(t, 8))) ? dt_neg(t, in[0])
-                                                                  : dt_add(t, in[0], in[0]);
-  return NULL;
-}
-
 static dt_status_t call_vector(const fixture_t *f, dt_function_t *function, int64_t n, float *out) {
   dt_tensor_t *x = tensor_full(3, 1, &n), *y = NULL;
   dt_status_t status = dt_call(f->session, function, &x, 1, &y, 1, NULL);
