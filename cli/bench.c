@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // ductile bench: how long calls of a model take, size by size, and what all sizes together cost.
+#include "cli/against.h"
 #include "cli/cli.h"
+#include "cli/load.h"
 #include "cli/model.h"
 #include "cli/options.h"
+#include "cli/profile.h"
 #include "cli/sweep.h"
 #include "cli/tensor_file.h"
 #include "ductile/experimental.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #define ME "bench"
@@ -21,16 +27,21 @@
 typedef struct options_t {
   const char *path, *device, *data, *trace;
   cli_list_t inputs, dims;
-  uint32_t mode, threads;
-  double seconds;
+  uint32_t mode, threads, concurrency, sessions, warmup;
+  double seconds, rate;
+  const char *save, *python;
+  uint32_t against; // 1: onnxruntime
   int64_t deadline;
-  bool names_are_hints, map, json;
+  const char *profile_to;
+  bool names_are_hints, bf16_weights, map, profile, json;
 } options_t;
 
 // ORDER(dt_call_mode_t)
 static const char *const modes[] = {"default", "plain", "reduce-overhead", NULL};
 _Static_assert(DT_CALL_DEFAULT == 0 && DT_CALL_PLAIN == 1 && DT_CALL_REDUCE_OVERHEAD == 2,
                "the words stand in the order of dt_call_mode_t");
+
+static const char *const engines[] = {"", "onnxruntime", NULL};
 
 static const cli_option_t rows[] = {
     {"dim", CLI_LIST, offsetof(options_t, dims), "NAME=SIZES",
@@ -48,13 +59,47 @@ static const cli_option_t rows[] = {
     CLI_ROW_THREADS(options_t),
     {"seconds", CLI_REAL, offsetof(options_t, seconds), "X",
      "for the calls of each combination (default 0.5); at least 5 are made", NULL, 0, 0},
+    {"warmup", CLI_COUNT, offsetof(options_t, warmup), "N",
+     "calls of each combination before its measurement, behind the first one (default 0)", NULL, 0,
+     1000000},
+    {"concurrency", CLI_COUNT, offsetof(options_t, concurrency), "N",
+     "then N callers at once, for --seconds: requests a second, and their times from arrival to "
+     "answer",
+     NULL, 1, 4096},
+    {"sessions", CLI_COUNT, offsetof(options_t, sessions), "N",
+     "that the callers share, each call taking a free one (default: as many as callers)", NULL, 1,
+     4096},
+    {"rate", CLI_REAL, offsetof(options_t, rate), "R",
+     "requests a second that arrive at random times, whatever the answers take; otherwise each "
+     "caller sends its next request when the last was answered",
+     NULL, 0, 0},
+    {"save", CLI_TEXT, offsetof(options_t, save), "FOLDER",
+     "write the inputs and results of each combination to FOLDER/set_N/input_K.npy and "
+     "output_K.npy",
+     NULL, 0, 0},
+    {"against", CLI_WORD, offsetof(options_t, against), "ENGINE",
+     "then the saved calls by onnxruntime, with as many threads: its times, ours over them, and "
+     "how "
+     "far results are apart; needs --save",
+     engines, 0, 0},
+    {"python", CLI_TEXT, offsetof(options_t, python), "PROGRAM",
+     "the interpreter that has onnxruntime and numpy (default: python3)", NULL, 0, 0},
     {"trace", CLI_TEXT, offsetof(options_t, trace), "FILE",
      "then make the calls that FILE lists, one a line, as in batch=4 seq=37, each once and in "
      "order: "
      "what traffic of changing sizes gets, new sizes included",
      NULL, 0, 0},
+    {"profile", CLI_FLAG, offsetof(options_t, profile), NULL,
+     "then say where the time of all calls went: kernels, the dearest first, and what is around "
+     "them",
+     NULL, 0, 0},
+    {"profile-to", CLI_TEXT, offsetof(options_t, profile_to), "FILE",
+     "the same, also to FILE: a page for .html, a timeline for .trace.json (ui.perfetto.dev), all "
+     "numbers for .json, else the table",
+     NULL, 0, 0},
     CLI_ROW_DATA(options_t),
     CLI_ROW_NAMES_ARE_HINTS(options_t),
+    CLI_ROW_BF16_WEIGHTS(options_t),
     CLI_ROW_MAP(options_t),
     CLI_ROW_DEADLINE(options_t,
                      "for opening the model, and for each call, as in 500ms or 2s, after "
@@ -62,12 +107,15 @@ static const cli_option_t rows[] = {
     CLI_ROW_JSON(options_t),
 };
 
-static const cli_command_t command = {
+const cli_command_t cli_bench_table = {
     .name = ME,
     .usage = "bench MODEL [--dim NAME=SIZES]… [--input NAME=SPEC]… [--device WHERE]\n"
-             "                     [--mode MODE] [--threads N] [--seconds X] [--trace FILE]\n"
+             "                     [--mode MODE] [--threads N] [--seconds X] [--warmup N]\n"
+             "                     [--concurrency N] [--sessions N] [--rate R] [--save FOLDER]\n"
+             "                     [--against ENGINE] [--python PROGRAM]\n"
+             "                     [--trace FILE] [--profile] [--profile-to FILE]\n"
              "                     [--data FOLDER] [--names-are-hints] [--map] [--deadline TIME]\n"
-             "                     [--json]",
+             "                     [--bf16-weights] [--json]",
     .about =
         "Calls the ONNX model in the file MODEL, by compiled code, at every combination of the "
         "sizes "
@@ -101,8 +149,10 @@ typedef struct job_t {
   dt_tensor_t **inputs, **results;
   double *times; // MOST_CALLS, seconds
   double guard_ns;
-  uint64_t call_bytes; // of the largest call
+  dt_profile_t *profile; // NULL: none is wanted
+  uint64_t call_bytes;   // of the largest call
   uint64_t shapes;
+  double medians[CLI_MOST_SETS]; // of the first shapes
 } job_t;
 
 // ---- Inputs ---------------------------------------------------------------------------------------
@@ -129,6 +179,9 @@ static dt_status_t place_input(const job_t *job, uint32_t k) {
 
 static int make_inputs(const job_t *job, const cli_dims_t *dims) {
   char message[CLI_MESSAGE];
+  int missing = cli_need_sizes(ME, &job->model, job->specs, "random", dims);
+  if (missing != CLI_DONE)
+    return missing;
   cli_release_all(job->inputs, job->model.n_inputs);
   for (uint32_t k = 0; k < job->model.n_inputs; k++) {
     const char *spec = job->specs[k] ? job->specs[k] : "random";
@@ -280,6 +333,89 @@ static int tell_total(const job_t *job) {
   return CLI_DONE;
 }
 
+// ---- Many callers ---------------------------------------------------------------------------------
+static void tell_load(const job_t *job, const cli_load_t *load, cli_load_result_t *all) {
+  double rate = (double)all->n / all->seconds;
+  double p50 = cli_quantile(all->times, all->n, 0.5), p90 = cli_quantile(all->times, all->n, 0.9);
+  double p99 = cli_quantile(all->times, all->n, 0.99);
+  double p999 = cli_quantile(all->times, all->n, 0.999), max = cli_quantile(all->times, all->n, 1);
+  double cpu = all->n ? all->cpu_seconds / (double)all->n : 0;
+  if (job->options->json) {
+    (void)printf("{\"event\":\"load\",\"callers\":%u,\"sessions\":%u,\"offered_per_s\":%.3f,"
+                 "\"requests\":%llu,\"per_s\":%.3f,\"p50_us\":%.3f,\"p90_us\":%.3f,"
+                 "\"p99_us\":%.3f,\"p999_us\":%.3f,\"max_us\":%.3f,\"cpu_us\":%.3f}\n",
+                 load->callers, load->sessions, load->rate, (unsigned long long)all->n, rate,
+                 p50 * 1e6, p90 * 1e6, p99 * 1e6, p999 * 1e6, max * 1e6, cpu * 1e6);
+    return;
+  }
+  (void)printf("  %u callers, %u sessions: %llu requests, %.1f a second;", load->callers,
+               load->sessions, (unsigned long long)all->n, rate);
+  tell_time("p50", p50);
+  tell_time("p90", p90);
+  tell_time("p99", p99);
+  tell_time("p99.9", p999);
+  tell_time("max", max);
+  tell_time("processor time each", cpu);
+  (void)printf("\n");
+}
+
+static int measure_load(job_t *job) {
+  const options_t *options = job->options;
+  cli_load_result_t all = {0};
+  job->model.end_ns = cli_end_ns(options->deadline);
+  const cli_load_t load = {.model = &job->model,
+                           .runtime = job->runtime,
+                           .place = &job->place,
+                           .inputs = job->inputs,
+                           .callers = options->concurrency,
+                           .sessions = options->sessions ? options->sessions : options->concurrency,
+                           .rate = options->rate,
+                           .seconds = options->seconds};
+  int result = cli_failed(ME, options->path, cli_load_run(&load, &all));
+  if (result == CLI_DONE)
+    tell_load(job, &load, &all);
+  free(all.times);
+  return result;
+}
+
+// ---- Saving ---------------------------------------------------------------------------------------
+static int save_tensors(const job_t *job, const char *folder, const char *kind,
+                        dt_tensor_t *const *tensors, uint32_t n) {
+  char message[CLI_MESSAGE], path[PATH_MAX];
+  for (uint32_t k = 0; k < n; k++) {
+    dt_tensor_t *host = NULL;
+    const char *to = path, *name = kind;
+    int result =
+        cli_failed(ME, job->options->path, cli_model_fetch(&job->model, tensors[k], &host));
+    if (result != CLI_DONE)
+      return result;
+    (void)snprintf(path, sizeof(path), "%.3900s/%s_%u.npy", folder, kind, k);
+    bool done = cli_tensors_write(&to, &name, &host, 1, message);
+    dt_tensor_release(host);
+    if (!done)
+      return cli_complain(ME, CLI_FAILED, "%s", message);
+  }
+  return CLI_DONE;
+}
+
+static int save_set(job_t *job) {
+  char folder[PATH_MAX];
+  const char *root = job->options->save;
+  (void)snprintf(folder, sizeof(folder), "%.3800s/set_%llu", root, (unsigned long long)job->shapes);
+  if ((mkdir(root, 0777) != 0 && errno != EEXIST) || (mkdir(folder, 0777) != 0 && errno != EEXIST))
+    return cli_complain(ME, CLI_FAILED, "%s: %s", folder, strerror(errno));
+  int result = cli_failed(ME, job->options->path, dt_step_begin(job->model.session));
+  if (result == CLI_DONE)
+    result =
+        cli_failed(ME, job->options->path, cli_model_call(&job->model, job->inputs, job->results));
+  if (result == CLI_DONE)
+    result = save_tensors(job, folder, "input", job->inputs, job->model.n_inputs);
+  if (result == CLI_DONE)
+    result = save_tensors(job, folder, "output", job->results, job->model.n_outputs);
+  cli_release_all(job->results, job->model.n_outputs);
+  return result;
+}
+
 // ---- Shapes ---------------------------------------------------------------------------------------
 static int measure_shape(job_t *job, const cli_dims_t *dims) {
   double first = 0, begin = 0;
@@ -290,6 +426,8 @@ static int measure_shape(job_t *job, const cli_dims_t *dims) {
   uint64_t compiled = compiles(job) - before;
   if (result == CLI_DONE)
     result = wait_for_best(job);
+  for (uint32_t k = 0; k < job->options->warmup && result == CLI_DONE; k++)
+    result = time_call(job, &begin);
   begin = now();
   while (result == CLI_DONE && n < MOST_CALLS &&
          (n < FEWEST_CALLS || now() - begin < job->options->seconds))
@@ -297,6 +435,14 @@ static int measure_shape(job_t *job, const cli_dims_t *dims) {
   if (result != CLI_DONE)
     return result;
   tell_shape(job, dims, first, n, compiled);
+  if (job->shapes < CLI_MOST_SETS)
+    job->medians[job->shapes] = cli_quantile(job->times, n, 0.5);
+  if (job->options->concurrency)
+    result = measure_load(job);
+  if (result == CLI_DONE && job->options->save)
+    result = save_set(job);
+  if (result != CLI_DONE)
+    return result;
   job->shapes++;
   return cli_failed(ME, job->options->path,
                     dt_function_guard_ns(job->model.session, job->model.function, job->inputs,
@@ -316,6 +462,46 @@ static int measure_sweep(job_t *job) {
       result = measure_shape(job, &dims);
   }
   return result;
+}
+
+// ---- Another engine -------------------------------------------------------------------------------
+static void tell_against(const job_t *job, uint32_t set, const cli_against_result_t *result) {
+  double ratio = result->median_s / job->medians[set];
+  if (job->options->json) {
+    (void)printf("{\"event\":\"against\",\"engine\":\"onnxruntime\",\"set\":%u,"
+                 "\"median_us\":%.3f,\"p99_us\":%.3f,\"ratio\":%.4f,\"same\":%s,"
+                 "\"max_abs\":%.9g,\"max_rel\":%.9g}\n",
+                 set, result->median_s * 1e6, result->p99_s * 1e6, ratio,
+                 result->same ? "true" : "false", result->errors.absolute, result->errors.relative);
+    return;
+  }
+  (void)printf("set_%u by onnxruntime:", set);
+  tell_time("median", result->median_s);
+  tell_time("p99", result->p99_s);
+  (void)printf("  %.2f times ours; results %s: at most %.3g absolute, %.3g relative\n", ratio,
+               result->same ? "agree" : "DIFFER", result->errors.absolute, result->errors.relative);
+}
+
+static int measure_against(const job_t *job) {
+  char message[CLI_MESSAGE];
+  const options_t *options = job->options;
+  const cli_against_t against = {.python = options->python ? options->python : "python3",
+                                 .model = options->path,
+                                 .folder = options->save,
+                                 .n_sets = (uint32_t)job->shapes,
+                                 .n_inputs = job->model.n_inputs,
+                                 .n_outputs = job->model.n_outputs,
+                                 .threads = options->threads,
+                                 .seconds = options->seconds};
+  if (job->shapes > CLI_MOST_SETS)
+    return cli_complain(ME, CLI_FAILED, "--against: more than %d combinations", CLI_MOST_SETS);
+  cli_against_result_t *results = calloc(job->shapes + 1, sizeof(*results));
+  bool good =
+      results ? cli_against_run(&against, results, message) : cli_wrong(message, "no memory");
+  for (uint32_t k = 0; good && k < against.n_sets; k++)
+    tell_against(job, k, &results[k]);
+  free(results);
+  return good ? CLI_DONE : cli_complain(ME, CLI_FAILED, "--against: %s", message);
 }
 
 // ---- Traces ---------------------------------------------------------------------------------------
@@ -368,15 +554,20 @@ static int measure_trace(job_t *job) {
 
 // ---- The job --------------------------------------------------------------------------------------
 static int run_bench(job_t *job) {
-  int result =
-      cli_find_specs(ME, &job->model, job->options->path, &job->options->inputs, job->specs);
+  int result = cli_find_specs(ME, &job->model, &job->options->inputs, job->specs);
   // With a trace alone its sizes are those that count.
   bool swept = job->sweep.n > 0 || !job->options->trace;
   if (result == CLI_DONE && swept)
     result = measure_sweep(job);
+  if (result == CLI_DONE && job->options->against)
+    result = measure_against(job);
   if (result == CLI_DONE && job->options->trace)
     result = measure_trace(job);
-  return result == CLI_DONE ? tell_total(job) : result;
+  if (result == CLI_DONE)
+    result = tell_total(job);
+  if (result == CLI_DONE && job->profile)
+    result = cli_profile_end(ME, job->profile, job->options->profile_to, job->options->json);
+  return result;
 }
 
 static int run(job_t *job) {
@@ -386,7 +577,12 @@ static int run(job_t *job) {
   job->results = calloc(model->n_outputs + 1, sizeof(*job->results));
   job->times = calloc(MOST_CALLS, sizeof(*job->times));
   bool memory = job->specs && job->inputs && job->results && job->times;
-  int result = memory ? run_bench(job) : cli_complain(ME, CLI_FAILED, "no memory");
+  int result = memory ? CLI_DONE : cli_complain(ME, CLI_FAILED, "no memory");
+  if (result == CLI_DONE && (job->options->profile || job->options->profile_to))
+    result = cli_failed(ME, "--profile", dt_profile_start(job->runtime, NULL, &job->profile));
+  if (result == CLI_DONE)
+    result = run_bench(job);
+  dt_profile_free(job->profile);
   if (job->inputs)
     cli_release_all(job->inputs, model->n_inputs);
   free(job->specs);
@@ -408,16 +604,23 @@ static int read_sweep(job_t *job) {
 int cli_bench(int argc, char **argv) {
   static options_t options = {.seconds = 0.5};
   cli_operands_t files;
-  job_t job = {.options = &options};
+  static job_t job;
   int result = CLI_DONE;
-  if (!cli_parse(&command, argc, argv, &options, &files, &result))
+  job.options = &options;
+  if (!cli_parse(&cli_bench_table, argc, argv, &options, &files, &result))
     return result;
   options.path = files.items[0];
   job.place.data = options.data;
   job.place.names_are_hints = options.names_are_hints;
+  job.place.bf16_weights = options.bf16_weights;
   job.place.map = options.map;
   job.place.deadline = options.deadline;
   job.place.mode = (dt_call_mode_t)options.mode;
+  if (options.against && !options.save)
+    return cli_complain(ME, CLI_USAGE, "--against: needs --save, where both engines' results lie");
+  if ((options.sessions || options.rate > 0) && !options.concurrency)
+    return cli_complain(ME, CLI_USAGE, "--%s: needs --concurrency, the number of callers",
+                        options.sessions ? "sessions" : "rate");
   if (!cli_place_device(options.device, &job.place))
     return cli_complain(ME, CLI_USAGE, "--device %s: expected " CLI_DEVICES, options.device);
   result = read_sweep(&job);

@@ -111,7 +111,7 @@ static judged_t judge(search_t *search, uint32_t node) {
   if (!status)
     status = value_of(search, node, DT_ANSWER_COMPILED, &got);
   if (!status)
-    judged = cli_compare(got, wanted, search->about->rtol, search->about->atol, search->difference)
+    judged = cli_compare(got, wanted, &search->about->tolerance, NULL, search->difference)
                  ? JUDGED_RIGHT
                  : JUDGED_WRONG;
   dt_status_free(status);

@@ -33,7 +33,9 @@ static const cli_option_t rows[] = {
     CLI_ROW_JSON(options_t),
 };
 
-static const cli_command_t command = {
+static const char *const action_words[] = {"ls", "verify", "gc", NULL};
+
+const cli_command_t cli_cache_table = {
     .name = ME,
     .usage = "cache ls|verify|gc [--folder FOLDER] [--most MIB] [--json]",
     .about = "ls      lists the entries of the folder where compiled code is kept, those that were "
@@ -50,6 +52,7 @@ static const cli_command_t command = {
     .options = rows,
     .n_options = sizeof(rows) / sizeof(rows[0]),
     .operand = "action",
+    .words = action_words,
 };
 
 // ---- Entries --------------------------------------------------------------------------------------
@@ -116,7 +119,7 @@ int cli_cache(int argc, char **argv) {
   options_t options = {.most = 1024};
   cli_operands_t actions;
   int result = CLI_DONE;
-  if (!cli_parse(&command, argc, argv, &options, &actions, &result))
+  if (!cli_parse(&cli_cache_table, argc, argv, &options, &actions, &result))
     return result;
   const char *action = actions.items[0];
   if (strcmp(action, "ls") == 0)

@@ -15,7 +15,7 @@ typedef struct options_t {
   double rtol, atol;
   uint32_t jobs, timeout, threads;
   int64_t deadline;
-  bool names_are_hints, bisect, sizes_only, json;
+  bool names_are_hints, bf16_weights, bisect, sizes_only, buffers, as_onnx, json;
   const char *package;
 } options_t;
 
@@ -23,10 +23,14 @@ static const cli_option_t rows[] = {
     CLI_ROW_DEVICE(options_t),
     {"rtol", CLI_REAL, offsetof(options_t, rtol), "X",
      "how much floats may differ, relative to what is expected (default: what the folder's "
-     "data.json says, else 0.001)",
+     "data.json says, else 0.001 of f32, 1e-6 of f64, 0.004 of f16, 0.03 of bf16)",
      NULL, 0, 0},
     {"atol", CLI_REAL, offsetof(options_t, atol), "X",
-     "and absolutely (default: what data.json says, else 1e-7)", NULL, 0, 0},
+     "and absolutely (default: what data.json says, else 1e-7, or, where it is more, a small part "
+     "of the largest number in the element's row: 1e-5 of f32)",
+     NULL, 0, 0},
+    {"as-onnx", CLI_FLAG, offsetof(options_t, as_onnx), NULL,
+     "the defaults are those of ONNX's own runner, 0.001 and 1e-7 for every type", NULL, 0, 0},
     {"only", CLI_TEXT, offsetof(options_t, only), "GLOB",
      "of the folders, those whose own names are so", NULL, 0, 0},
     {"list", CLI_LIST, offsetof(options_t, list), "STATUS",
@@ -52,20 +56,27 @@ static const cli_option_t rows[] = {
      "compare element types and sizes alone: for models that draw random numbers, where another "
      "generator drew what is expected",
      NULL, 0, 0},
+    {"buffers", CLI_FLAG, offsetof(options_t, buffers), NULL,
+     "call each set again, into buffers that are larger than the results, on the CPU: sizes and "
+     "bits must be the same, and nothing behind them written",
+     NULL, 0, 0},
     {"package", CLI_TEXT, offsetof(options_t, package), "LEVELS",
      "then write a package with code for LEVELS (as ductile compile has them), and run all sets "
      "again from it, without compiling: the bits must be the same",
      NULL, 0, 0},
     CLI_ROW_NAMES_ARE_HINTS(options_t),
+    CLI_ROW_BF16_WEIGHTS(options_t),
     CLI_ROW_JSON(options_t),
 };
 
-static const cli_command_t command = {
+const cli_command_t cli_check_table = {
     .name = ME,
-    .usage = "check DIR… [--device WHERE] [--rtol X] [--atol X] [--only GLOB]\n"
-             "                     [--list STATUS]… [--jobs N] [--threads N] [--timeout SECONDS]\n"
-             "                     [--deadline TIME] [--bisect] [--sizes-only] [--package LEVELS]\n"
-             "                     [--names-are-hints] [--json]",
+    .usage =
+        "check DIR… [--device WHERE] [--rtol X] [--atol X] [--as-onnx]\n"
+        "                     [--only GLOB] [--list STATUS]… [--jobs N] [--threads N] "
+        "[--timeout SECONDS]\n"
+        "                     [--deadline TIME] [--bisect] [--sizes-only] [--buffers]\n"
+        "                     [--package LEVELS] [--names-are-hints] [--bf16-weights] [--json]",
     .about =
         "Checks folders in the layout of ONNX's tests (model.onnx, test_data_set_N/input_K.pb and\n"
         "output_K.pb), and all of them beneath each DIR: runs all sets of a folder through one "
@@ -107,20 +118,24 @@ static void tell_json(const cli_folder_t *folder, const cli_verdict_t *verdict) 
   (void)printf("{\"event\":\"folder\",\"folder\":");
   cli_json_string(stdout, folder->name);
   (void)printf(",\"status\":\"%s\",\"sets\":%u,\"variants\":%u,\"evaluator_calls\":%llu,"
-               "\"ms\":%.3f,\"reason\":",
+               "\"max_abs\":%.9g,\"max_rel\":%.9g,\"ms\":%.3f,\"reason\":",
                outcomes[verdict->outcome], verdict->sets, verdict->variants,
-               (unsigned long long)verdict->evaluator_calls, verdict->ms);
+               (unsigned long long)verdict->evaluator_calls, verdict->errors.absolute,
+               verdict->errors.relative, verdict->ms);
   cli_json_string(stdout, verdict->reason);
   (void)printf("}\n");
 }
 
 // One line, whatever the reason holds.
-static void tell_text(const cli_folder_t *folder, const cli_verdict_t *verdict) {
+static void tell_text(const cli_folder_t *folder, const cli_verdict_t *verdict, bool sizes_only) {
   (void)printf("%-7s  %s: ", outcomes[verdict->outcome], folder->name);
   if (verdict->outcome == CLI_PASS)
     (void)printf("%u set%s, %u variant%s, %llu evaluator calls", verdict->sets,
                  verdict->sets == 1 ? "" : "s", verdict->variants,
                  verdict->variants == 1 ? "" : "s", (unsigned long long)verdict->evaluator_calls);
+  if (verdict->outcome == CLI_PASS && !sizes_only)
+    (void)printf("; at most %.3g absolute, %.3g relative", verdict->errors.absolute,
+                 verdict->errors.relative);
   for (const char *at = verdict->reason; *at; at++)
     (void)fputs(*at == '\n' ? "; " : (char[]){*at, '\0'}, stdout);
   (void)printf("\n");
@@ -139,7 +154,10 @@ static void tell(void *user, const cli_folder_t *folder, const cli_verdict_t *ve
   if (telling->listed[verdict->outcome]) {
     if (telling->terminal)
       (void)fprintf(stderr, "\r\033[K");
-    (telling->options->json ? tell_json : tell_text)(folder, verdict);
+    if (telling->options->json)
+      tell_json(folder, verdict);
+    else
+      tell_text(folder, verdict, telling->options->sizes_only);
     (void)fflush(stdout);
   }
   show_progress(telling);
@@ -219,11 +237,12 @@ int cli_check(int argc, char **argv) {
   cli_operands_t roots;
   telling_t telling = {.options = &options, .terminal = isatty(STDERR_FILENO) == 1};
   int result = CLI_DONE;
-  if (!cli_parse(&command, argc, argv, &options, &roots, &result))
+  if (!cli_parse(&cli_check_table, argc, argv, &options, &roots, &result))
     return result;
   uint32_t threads = threads_each(options.jobs);
   cli_checking_t checking = {.place = {.limit_action = DT_LIMIT_ERROR,
                                        .names_are_hints = options.names_are_hints,
+                                       .bf16_weights = options.bf16_weights,
                                        .deadline = options.deadline},
                              .threads = options.threads ? options.threads : threads,
                              .compile_threads = threads,
@@ -232,6 +251,8 @@ int cli_check(int argc, char **argv) {
                              .timeout_s = options.timeout,
                              .bisect = options.bisect,
                              .sizes_only = options.sizes_only,
+                             .buffers = options.buffers,
+                             .as_onnx = options.as_onnx,
                              .package = options.package};
   if (!cli_place_device(options.device, &checking.place))
     return cli_complain(ME, CLI_USAGE, "--device %s: expected " CLI_DEVICES, options.device);

@@ -10,17 +10,13 @@
 #include <time.h>
 #include <unistd.h>
 
-// What ONNX's own runner takes where a case says nothing.
-#define DEFAULT_RTOL 1e-3
-#define DEFAULT_ATOL 1e-7
-
 typedef struct job_t {
   const cli_checking_t *checking;
   const char *path;
   dt_runtime_t *runtime;
   cli_verdict_t *verdict;
   cli_model_t model;
-  double rtol, atol;
+  cli_tolerance_t tolerance;
   uint32_t set;     // the number of the one at work
   bool packed;      // the function is a package's
   uint64_t *hashes; // of the results of each set, as compiled; or NULL
@@ -135,8 +131,7 @@ static void add_node(const job_t *job, uint32_t k, char reason[CLI_MESSAGE]) {
   const cli_bisecting_t about = {.model = &job->model,
                                  .runtime = job->runtime,
                                  .inputs = job->inputs,
-                                 .rtol = job->rtol,
-                                 .atol = job->atol};
+                                 .tolerance = job->tolerance};
   if (!job->checking->bisect)
     return;
   cli_bisect(&about, k, found);
@@ -151,8 +146,9 @@ static bool compare_output(const job_t *job, uint32_t k) {
   dt_status_t status = cli_model_fetch(&job->model, job->results[k], actual);
   if (status)
     return end_with_status(job, "reading a result", status);
-  if (job->checking->sizes_only ? cli_compare_sizes(*actual, *expected, reason)
-                                : cli_compare(*actual, *expected, job->rtol, job->atol, reason))
+  if (job->checking->sizes_only
+          ? cli_compare_sizes(*actual, *expected, reason)
+          : cli_compare(*actual, *expected, &job->tolerance, &job->verdict->errors, reason))
     return true;
   (void)snprintf(whole, sizeof(whole), "set %u, output %u, %.64s: %.600s", job->set, k,
                  cli_model_output_name(&job->model, k), reason);
@@ -206,15 +202,41 @@ static bool compare_bits(const job_t *job, int set) {
   return end_with(job, CLI_WRONG, reason);
 }
 
+// What was told of results before the call is what they are.
+static bool compare_ahead(const job_t *job, const dt_output_shape_t *shapes) {
+  char reason[CLI_MESSAGE];
+  const cli_model_t *model = &job->model;
+  if (cli_ahead_compare(model, shapes, job->results, reason) &&
+      cli_ahead_specs(model, job->results, reason) &&
+      (!job->checking->buffers || job->checking->place.device != DT_CPU ||
+       cli_ahead_buffers(model, job->inputs, job->results, reason)))
+    return true;
+  return end_with(job, CLI_ERROR, reason);
+}
+
 static bool run_set(const job_t *job) {
-  char what[32];
+  char what[32], reason[CLI_MESSAGE];
+  dt_output_shape_t *shapes = NULL;
   if (!read_inputs(job))
     return false;
   (void)snprintf(what, sizeof(what), "set %u", job->set);
-  dt_status_t status = cli_model_call(&job->model, job->inputs, job->results);
-  if (status)
-    return end_with_status(job, what, status);
-  return compare_outputs(job);
+  const cli_place_t *place = &job->checking->place;
+  bool ahead = true, asked = false;
+  dt_status_t status = NULL;
+  if (place->deadline)
+    asked = cli_ahead_within(&job->model, place, job->inputs, &shapes, &ahead, &status, reason);
+  else
+    asked = cli_ahead_ask(&job->model, job->inputs, &shapes, reason);
+  if (!status)
+    status = cli_model_call(&job->model, job->inputs, job->results);
+  bool good = !status || end_with_status(job, what, status);
+  if (good && asked && !ahead) // what the call compiled
+    asked = cli_ahead_ask(&job->model, job->inputs, &shapes, reason);
+  if (good && !asked)
+    good = end_with(job, CLI_ERROR, reason);
+  good = good && compare_ahead(job, shapes) && compare_outputs(job);
+  free(shapes);
+  return good;
 }
 
 static bool run_sets(job_t *job) {
@@ -271,21 +293,24 @@ static void run_folder(job_t *job) {
   free(job->hashes);
 }
 
+// What the line says goes before what data.json says, and that before the defaults.
+static void set_tolerance(job_t *job) {
+  const cli_checking_t *checking = job->checking;
+  job->tolerance = checking->as_onnx ? (cli_tolerance_t){CLI_ONNX_RTOL, CLI_ONNX_ATOL, 0}
+                                     : (cli_tolerance_t){-1, -1, -1};
+  read_tolerance(job, "\"rtol\"", &job->tolerance.rtol);
+  read_tolerance(job, "\"atol\"", &job->tolerance.atol);
+  job->tolerance.rtol = checking->rtol >= 0 ? checking->rtol : job->tolerance.rtol;
+  job->tolerance.atol = checking->atol >= 0 ? checking->atol : job->tolerance.atol;
+}
+
 void cli_check_folder(const cli_checking_t *checking, dt_runtime_t *runtime, const char *path,
                       cli_verdict_t *out) {
   char file[PATH_MAX];
   struct timespec begin, end;
-  job_t job = {.checking = checking,
-               .path = path,
-               .runtime = runtime,
-               .verdict = out,
-               .rtol = DEFAULT_RTOL,
-               .atol = DEFAULT_ATOL};
+  job_t job = {.checking = checking, .path = path, .runtime = runtime, .verdict = out};
   *out = (cli_verdict_t){.folder = out->folder};
-  read_tolerance(&job, "\"rtol\"", &job.rtol);
-  read_tolerance(&job, "\"atol\"", &job.atol);
-  job.rtol = checking->rtol >= 0 ? checking->rtol : job.rtol;
-  job.atol = checking->atol >= 0 ? checking->atol : job.atol;
+  set_tolerance(&job);
   (void)clock_gettime(CLOCK_MONOTONIC, &begin);
   if ((size_t)snprintf(file, sizeof(file), "%s/model.onnx", path) >= sizeof(file) - 64) {
     (void)end_with(&job, CLI_ERROR, "the path is too long");

@@ -16,6 +16,8 @@ enum { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_LATE = 4 };
 #include "cli/commands.def"
 
 // ---- Saying things (say.c) ------------------------------------------------------------------------
+// Messages are JSON from now on, a line each on standard error, whose "event" is "error".
+void cli_errors_as_json(void);
 // "ductile explain: …" on standard error; returns `exit_status`.
 int cli_complain(const char *command, int exit_status, const char *fmt, ...) DT_PRINTF(3, 4);
 // Complains of a failure and frees it; CLI_DONE for none, CLI_LATE for DT_E_DEADLINE, else

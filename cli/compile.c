@@ -17,7 +17,7 @@ typedef struct options_t {
   cli_list_t inputs, dims;
   int64_t deadline;
   uint32_t weights;
-  bool names_are_hints, no_forms, json;
+  bool names_are_hints, bf16_weights, no_forms, json;
 } options_t;
 
 // Where weights are: in the package, or in the model's own files.
@@ -59,17 +59,18 @@ static const cli_option_t rows[] = {
      NULL, 0, 0},
     CLI_ROW_DATA(options_t),
     CLI_ROW_NAMES_ARE_HINTS(options_t),
+    CLI_ROW_BF16_WEIGHTS(options_t),
     CLI_ROW_DEADLINE(options_t, "for opening the model, and for its calls, as in 500ms or 2s "
                                 "(default: none)"),
     CLI_ROW_JSON(options_t),
 };
 
-static const cli_command_t command = {
+const cli_command_t cli_compile_table = {
     .name = ME,
     .usage = "compile MODEL -o FILE [--isa LEVELS] [--cuda ARCHS] [--name NAME] [--weights WHERE]\n"
              "                       [--no-forms] [--dim NAME=SIZES]… [--input NAME=SPEC]…\n"
              "                       [--data FOLDER] [--names-are-hints] [--deadline TIME]\n"
-             "                       [--json]",
+             "                       [--bf16-weights] [--json]",
     .about =
         "Compiles the ONNX model in the file MODEL and writes a package: machine code for each\n"
         "level of CPUs and each architecture of CUDA devices, the guards that say which sizes it\n"
@@ -113,7 +114,7 @@ static int call_at(const job_t *job, const cli_dims_t *dims) {
 
 static int call_all(const job_t *job) {
   const cli_list_t *inputs = &job->options->inputs;
-  int result = cli_find_specs(ME, &job->model, job->path, inputs, job->specs);
+  int result = cli_find_specs(ME, &job->model, inputs, job->specs);
   uint64_t n = job->sweep.n ? job->sweep.n_points : inputs->n > 0;
   for (uint64_t k = 0; result == CLI_DONE && k < n; k++) {
     cli_dim_t sizes[CLI_MOST_AXES];
@@ -201,6 +202,7 @@ static int write_package(const job_t *job) {
 static int compile_model(job_t *job) {
   const cli_place_t place = {.data = job->options->data,
                              .names_are_hints = job->options->names_are_hints,
+                             .bf16_weights = job->options->bf16_weights,
                              .name = job->options->name,
                              .map = job->options->weights == WEIGHTS_REF,
                              .limit_action = DT_LIMIT_ERROR,
@@ -230,7 +232,7 @@ int cli_compile(int argc, char **argv) {
   cli_operands_t files;
   char message[CLI_MESSAGE];
   int result;
-  if (!cli_parse(&command, argc, argv, &options, &files, &result))
+  if (!cli_parse(&cli_compile_table, argc, argv, &options, &files, &result))
     return result;
   result = CLI_DONE;
   job.path = files.items[0];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ductile explain: makes a function of a graph, calls it with the sizes given, and says what each
 // call finds: the variant that takes it, or the guard that fails, who asked and what to do.
-#include "cli/cli.h"
+#include "cli/model.h"
 #include "cli/options.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #define ME "explain"
 
 typedef struct options_t {
-  const char *path;
+  const char *path, *data;
   cli_list_t calls;
   uint32_t limit;
   uint32_t dynamic; // dt_dynamic_t
@@ -35,22 +35,25 @@ static const cli_option_t rows[] = {
      dynamics, 0, 0},
     {"limit", CLI_COUNT, offsetof(options_t, limit), "N",
      "the most variants (default: DUCTILE_VARIANT_LIMIT)", NULL, 1, UINT32_MAX},
+    CLI_ROW_DATA(options_t),
     CLI_ROW_DEADLINE(options_t, "for each call, as in 500ms or 2s, after which it fails (default: "
                                 "none)"),
     CLI_ROW_JSON(options_t),
 };
 
-static const cli_command_t command = {
+const cli_command_t cli_explain_table = {
     .name = ME,
     .usage = "explain FILE [--call \"NAME=SIZES,…\"]… [--dynamic MODE] [--limit N]\n"
-             "                       [--deadline TIME] [--json]",
+             "                       [--data FOLDER] [--deadline TIME] [--json]",
     .about =
-        "Compiles the graph in FILE and says which dims are symbols, what guards there are and "
+        "Compiles the model or graph in FILE and says which dims are symbols, what guards there "
+        "are and "
         "which op\n"
         "and line asked for them; then, call for call, which variant takes it or why none does, "
         "and\n"
         "what to declare so that it would. Without --call it compiles for all sizes at once.\n"
-        "FILE is graph IR as DUCTILE_DUMP=graph writes it, or a .dtt test; - is standard input.\n",
+        "FILE is an ONNX model, graph IR as DUCTILE_DUMP=graph writes it, or a .dtt test; - is\n"
+        "standard input.\n",
     .exits =
         "0 all calls answered; 1 a call failed, or the file was refused; 2 wrong usage; 4 the\n"
         "deadline of a call passed, and nothing else failed.",
@@ -67,6 +70,7 @@ typedef struct job_t {
   dt_function_t *function;
   uint32_t n_inputs, n_outputs;
   dt_tensor_t **args, **results;
+  void *bytes; // of a model from standard input
 } job_t;
 
 static int tell(const job_t *job, dt_tensor_t *const *args, uint32_t parts) {
@@ -176,6 +180,22 @@ static void name_of(const char *path, char *out, size_t bytes) {
     (void)snprintf(out, bytes, "graph");
 }
 
+// Of graph IR text, or without it of the model at the path.
+static dt_status_t make_function(job_t *job, const char *text, size_t len,
+                                 dt_function_options_t *about) {
+  const char *path = job->options->path;
+  if (text)
+    return dt_function_create_from_ir(job->runtime, text, len, path, about, &job->function);
+  dt_onnx_options_t file = {.struct_size = sizeof(file), .data_folder = job->options->data};
+  dt_onnx_function_options_t how = {.struct_size = sizeof(how), .function = about};
+  dt_onnx_t *model = NULL;
+  dt_status_t status = cli_onnx_open(path, &file, &job->bytes, &model);
+  if (!status)
+    status = dt_onnx_function_create(job->runtime, model, &how, &job->function);
+  dt_onnx_close(model);
+  return status;
+}
+
 static dt_status_t prepare(job_t *job, const char *text, size_t len) {
   char name[80];
   name_of(job->options->path, name, sizeof(name));
@@ -188,8 +208,7 @@ static dt_status_t prepare(job_t *job, const char *text, size_t len) {
   if (!status)
     status = dt_session_create(job->runtime, NULL, &job->session);
   if (!status)
-    status = dt_function_create_from_ir(job->runtime, text, len, job->options->path, &about,
-                                        &job->function);
+    status = make_function(job, text, len, &about);
   return status;
 }
 
@@ -207,6 +226,7 @@ static int run(job_t *job, const char *text, size_t len) {
   dt_function_release(job->function);
   dt_session_destroy(job->session);
   dt_runtime_release(job->runtime);
+  free(job->bytes);
   return result;
 }
 
@@ -214,12 +234,13 @@ int cli_explain(int argc, char **argv) {
   static options_t options;
   cli_operands_t files;
   int result = CLI_DONE;
-  if (!cli_parse(&command, argc, argv, &options, &files, &result))
+  if (!cli_parse(&cli_explain_table, argc, argv, &options, &files, &result))
     return result;
   options.path = files.items[0];
   size_t len = 0;
-  char *text = cli_read_ir(ME, options.path, &len);
-  if (!text)
+  bool model = cli_is_onnx(options.path);
+  char *text = model ? NULL : cli_read_ir(ME, options.path, &len);
+  if (!text && !model)
     return CLI_FAILED;
   job_t job = {.options = &options};
   result = run(&job, text, len);

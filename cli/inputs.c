@@ -41,23 +41,84 @@ bool cli_dim_known(const cli_model_t *model, const char *name, size_t len) {
   return false;
 }
 
-int cli_know_dims(const char *me, const cli_model_t *model, const cli_dim_t *dims, uint32_t n) {
+// ---- Names that there are -------------------------------------------------------------------------
+typedef struct names_t {
+  char text[768];
+  size_t len;
+} names_t;
+
+// Once each, as long as there is room.
+static void add_name(names_t *names, const char *name) {
+  char whole[160];
+  (void)snprintf(whole, sizeof(whole), "%.150s,", name);
+  for (const char *at = names->text; (at = strstr(at, whole)); at++)
+    if (at == names->text || at[-1] == ' ')
+      return;
+  if (names->len + strlen(whole) + 2 < sizeof(names->text))
+    names->len += (size_t)snprintf(names->text + names->len, sizeof(names->text) - names->len,
+                                   names->len ? " %s" : "%s", whole);
+}
+
+static const char *names_end(names_t *names) {
+  if (!names->len)
+    return "none";
+  names->text[names->len - 1] = '\0'; // the last comma
+  return names->text;
+}
+
+// Of the dims that have no size yet: by their own names, or as INPUT.D.
+static void add_dims(const cli_model_t *model, uint32_t k, names_t *names) {
+  const dt_input_decl_t *input = dt_function_input(model->function, k);
+  for (uint32_t d = 0; d < input->rank; d++) {
+    const dt_dim_decl_t *dim = dt_function_input_dim(model->function, k, d);
+    char numbered[160];
+    (void)snprintf(numbered, sizeof(numbered), "%.140s.%u", cli_model_input_name(model, k), d);
+    if (!dim || !dim->is_static)
+      add_name(names, dim && dim->name ? dim->name : dim && dim->of ? dim->of : numbered);
+  }
+}
+
+int cli_no_dim(const char *me, const cli_model_t *model, const char *name, size_t len) {
+  names_t names = {{0}, 0};
+  for (uint32_t k = 0; k < model->n_inputs; k++)
+    add_dims(model, k, &names);
+  return cli_complain(me, CLI_USAGE,
+                      "--dim: no dim of an input is called '%.*s'; there are %s (and INPUT.D)",
+                      (int)(len < 64 ? len : 64), name, names_end(&names));
+}
+
+static int no_name(const char *me, const cli_model_t *model, const char *what, const char *given,
+                   uint32_t n, const char *(*name_of)(const cli_model_t *model, uint32_t k)) {
+  names_t names = {{0}, 0};
   for (uint32_t k = 0; k < n; k++)
+    add_name(&names, name_of(model, k));
+  return cli_complain(me, CLI_USAGE, "--%s %s: no %s is called so; there are %s", what, given, what,
+                      names_end(&names));
+}
+
+int cli_no_output(const char *me, const cli_model_t *model, const char *given) {
+  return no_name(me, model, "output", given, model->n_outputs, cli_model_output_name);
+}
+
+int cli_know_dims(const char *me, const cli_model_t *model, const cli_dim_t *dims, uint32_t n) {
+  for (uint32_t k = 0; k < n; k++) {
     if (!cli_dim_known(model, dims[k].name, dims[k].len))
-      return cli_complain(me, CLI_USAGE, "no dim of an input is called '%.*s'",
-                          (int)(dims[k].len < 64 ? dims[k].len : 64), dims[k].name);
+      return cli_no_dim(me, model, dims[k].name, dims[k].len);
+    for (uint32_t i = 0; i < k; i++)
+      if (dims[i].len == dims[k].len && memcmp(dims[i].name, dims[k].name, dims[k].len) == 0)
+        return cli_complain(me, CLI_USAGE, "--dim %.*s: given twice; expected one size",
+                            (int)(dims[k].len < 64 ? dims[k].len : 64), dims[k].name);
+  }
   return CLI_DONE;
 }
 
-int cli_find_specs(const char *me, const cli_model_t *model, const char *path,
-                   const cli_list_t *given, const char **specs) {
+int cli_find_specs(const char *me, const cli_model_t *model, const cli_list_t *given,
+                   const char **specs) {
   for (uint32_t k = 0; k < given->n; k++) {
     uint32_t index = 0;
     const char *spec = cli_model_input(model, given->items[k], &index);
     if (!spec)
-      return cli_complain(me, CLI_USAGE,
-                          "--input %s: no input is called so; see ductile inspect %s",
-                          given->items[k], path);
+      return no_name(me, model, "input", given->items[k], model->n_inputs, cli_model_input_name);
     if (specs[index])
       return cli_complain(me, CLI_USAGE, "--input %s: the input was given before", given->items[k]);
     specs[index] = spec;
@@ -108,6 +169,21 @@ static bool declared_sizes(const cli_model_t *model, uint32_t k, const cli_dims_
     return cli_wrong(message, "dim %u has no size: give --dim %s.%u=SIZE", d, name, d);
   }
   return true;
+}
+
+static void add_missing(const cli_model_t *model, uint32_t k, const cli_dims_t *dims,
+                        names_t *names) {
+  const dt_input_decl_t *input = dt_function_input(model->function, k);
+  const char *name = cli_model_input_name(model, k);
+  for (uint32_t d = 0; d < input->rank; d++) {
+    const dt_dim_decl_t *dim = dt_function_input_dim(model->function, k, d);
+    char numbered[160];
+    int64_t size = 0;
+    if (size_of(name, d, dim, dims, &size))
+      continue;
+    (void)snprintf(numbered, sizeof(numbered), "%.140s.%u", name, d);
+    add_name(names, dim && dim->name ? dim->name : dim && dim->of ? dim->of : numbered);
+  }
 }
 
 // "1x3x224"; nothing for a scalar.
@@ -263,7 +339,7 @@ static bool make_empty(dt_dtype_t dtype, uint32_t rank, const int64_t *sizes, dt
   }
   for (uint32_t d = 0; d < rank && !empty; d++) {
     if (__builtin_mul_overflow(bytes, sizes[d], &bytes) || bytes > MOST_BYTES)
-      return cli_wrong(message, "more than %lld bytes", (long long)MOST_BYTES);
+      return cli_wrong(message, "these sizes come to more than %lld bytes", (long long)MOST_BYTES);
   }
   dt_status_t status = dt_tensor_create_empty(dtype, rank, sizes, out);
   if (!status)
@@ -305,6 +381,34 @@ static bool make_filled(const cli_model_t *model, uint32_t k, const struct word_
   dt_tensor_release(*out);
   *out = NULL;
   return false;
+}
+
+// Whether the sizes of the input are those of its declaration and of --dim.
+static bool needs_sizes(const cli_model_t *model, uint32_t k, const char *spec) {
+  size_t len = strcspn(spec, ":");
+  for (size_t w = 0; w < sizeof(words) / sizeof(words[0]); w++) {
+    if (!is_named(words[w].word, spec, len))
+      continue;
+    const char *rest = spec + len;
+    if (words[w].has_args && *rest)
+      rest += 1 + strcspn(rest + 1, ":");
+    bool counted = words[w].fill == fill_values && dt_function_input(model->function, k)->rank == 1;
+    return *rest != ':' && !counted;
+  }
+  return false; // a file
+}
+
+int cli_need_sizes(const char *me, const cli_model_t *model, const char *const *specs,
+                   const char *other, const cli_dims_t *dims) {
+  names_t names = {{0}, 0};
+  for (uint32_t k = 0; k < model->n_inputs; k++)
+    if (needs_sizes(model, k, specs[k] ? specs[k] : other))
+      add_missing(model, k, dims, &names);
+  if (!names.len)
+    return CLI_DONE;
+  return cli_complain(me, CLI_FAILED,
+                      "no sizes of %s: give each by --dim NAME=SIZE, or its inputs by --input",
+                      names_end(&names));
 }
 
 bool cli_input_make(const cli_model_t *model, uint32_t k, const char *spec, const cli_dims_t *dims,

@@ -7,6 +7,7 @@
 
 #include "ductile/onnx.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define ME "inspect"
@@ -26,11 +27,12 @@ static const cli_option_t rows[] = {
     CLI_ROW_JSON(options_t),
 };
 
-static const cli_command_t command = {
+const cli_command_t cli_inspect_table = {
     .name = ME,
     .usage = "inspect MODEL [--data FOLDER] [--names-are-hints] [--deadline TIME] [--json]",
     .about =
-        "Reads and checks the ONNX model in the file MODEL and prints what it is: versions, inputs "
+        "Reads and checks the ONNX model in the file MODEL (- is standard input) and prints what "
+        "it is: versions, inputs "
         "and\n"
         "outputs with their dims (a name stands for a size that may change, ? for one without a "
         "name),\n"
@@ -130,7 +132,7 @@ int cli_inspect(int argc, char **argv) {
   options_t options = {0};
   cli_operands_t files;
   int result = CLI_DONE;
-  if (!cli_parse(&command, argc, argv, &options, &files, &result))
+  if (!cli_parse(&cli_inspect_table, argc, argv, &options, &files, &result))
     return result;
   int64_t end_ns = cli_end_ns(options.deadline);
   dt_onnx_options_t about = {.struct_size = sizeof(about),
@@ -141,8 +143,10 @@ int cli_inspect(int argc, char **argv) {
   const char *path = files.items[0];
   if (cli_is_package(path))
     return tell_package(path, options.json);
-  dt_status_t status = dt_onnx_open(path, &about, &model);
+  void *bytes = NULL;
+  dt_status_t status = cli_onnx_open(path, &about, &bytes, &model);
   result = status ? cli_failed(ME, path, status) : tell_model(model, path, &options, end_ns);
   dt_onnx_close(model);
+  free(bytes);
   return result;
 }

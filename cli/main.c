@@ -46,7 +46,10 @@ static int run(int argc, char **argv) {
     if (strcmp(argv[1], commands[k].name) == 0)
       return commands[k].run(argc - 1, argv + 1);
   }
-  (void)fprintf(stderr, "ductile: no command '%s'; ductile --help lists them\n", argv[1]);
+  (void)fprintf(stderr, "ductile: no command '%s'; there are", argv[1]);
+  for (size_t k = 0; k < N_COMMANDS; k++)
+    (void)fprintf(stderr, "%s %s", k ? "," : "", commands[k].name);
+  (void)fprintf(stderr, "\n");
   return CLI_USAGE;
 }
 

@@ -33,6 +33,7 @@ static dt_status_t open_model(cli_model_t *model, dt_runtime_t *runtime, const c
                                  .limit_action = place->limit_action};
   dt_onnx_function_options_t how = {.struct_size = sizeof(how),
                                     .names_are_hints = place->names_are_hints,
+                                    .weights = place->bf16_weights ? DT_BF16 : DT_DTYPE_NONE,
                                     .function = &about,
                                     .deadline_ns = model->end_ns};
   dt_session_options_t where = {
@@ -44,7 +45,7 @@ static dt_status_t open_model(cli_model_t *model, dt_runtime_t *runtime, const c
     if (!status)
       status = dt_package_function(model->package, NULL, &about, &model->function);
   } else {
-    status = dt_onnx_open(path, &file, &model->onnx);
+    status = cli_onnx_open(path, &file, &model->bytes, &model->onnx);
     if (!status)
       status = dt_onnx_function_create(runtime, model->onnx, &how, &model->function);
   }
@@ -81,6 +82,7 @@ void cli_model_close(cli_model_t *model) {
   dt_function_release(model->function);
   dt_package_release(model->package);
   dt_onnx_close(model->onnx);
+  free(model->bytes);
   *model = (cli_model_t){0};
 }
 

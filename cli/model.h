@@ -17,12 +17,14 @@ typedef struct cli_place_t {
   const char *data; // folder of external data; NULL: the model's
   const char *name; // of the function; NULL: the model's
   bool names_are_hints;
+  bool bf16_weights;
   bool map; // files are mapped, not read
   dt_call_mode_t mode;
   dt_limit_action_t limit_action;
   int64_t deadline; // nanoseconds from when the model is opened to the end of its calls; 0: none
 } cli_place_t;
 #define CLI_DEVICES "cpu, cuda or cuda:N"
+#define CLI_DEVICE_WORDS "cpu", "cuda" // for completion
 // Rows of the options that commands on models share. `type` has members of these names, of the
 // types that options.h says.
 #define CLI_ROW_DEVICE(type)                                                                       \
@@ -52,6 +54,12 @@ typedef struct cli_place_t {
    .help =                                                                                         \
        "dims of one name may have different sizes, for models whose exporter named them wrongly; " \
        "--dim then takes INPUT.D=SIZE"}
+#define CLI_ROW_BF16_WEIGHTS(type)                                                                 \
+  {.name = "bf16-weights",                                                                         \
+   .kind = CLI_FLAG,                                                                               \
+   .at = offsetof(type, bf16_weights),                                                             \
+   .help = "keep f32 weights of products in bf16, half of the bytes: each changes by 2^-9 of "     \
+           "itself at most"}
 #define CLI_ROW_MAP(type)                                                                          \
   {.name = "map",                                                                                  \
    .kind = CLI_FLAG,                                                                               \
@@ -61,8 +69,18 @@ typedef struct cli_place_t {
 // As dt_device_parse; NULL is the CPU.
 bool cli_place_device(const char *text, cli_place_t *out);
 
+// ---- Files (onnx_file.c) --------------------------------------------------------------------------
+// Whether the file, or standard input for "-", which stays as it is, begins as a model in ONNX's
+// format does, and not as text.
+bool cli_is_onnx(const char *path);
+// As dt_onnx_open; "-" is standard input, whose bytes are *out_bytes: to be freed after the model
+// and all functions made of it, also on failure.
+dt_status_t cli_onnx_open(const char *path, const dt_onnx_options_t *about, void **out_bytes,
+                          dt_onnx_t **out) DT_MUST_USE;
+
 typedef struct cli_model_t {
   dt_onnx_t *onnx;
+  void *bytes;           // of a model from standard input
   dt_package_t *package; // instead of `onnx`: the file is a package
   dt_function_t *function;
   dt_session_t *session;
@@ -114,12 +132,19 @@ typedef struct cli_dims_t {
 } cli_dims_t;
 // Whether any dim of any input is called so.
 bool cli_dim_known(const cli_model_t *model, const char *name, size_t len);
-// CLI_DONE if each of the dims is one of an input's; else it complains for the command `me`.
+// CLI_DONE if each of the dims is one of an input's, once; else it complains for the command `me`.
 int cli_know_dims(const char *me, const cli_model_t *model, const cli_dim_t *dims, uint32_t n);
-// Specs of inputs from "NAME=SPEC", by input; complains of names that there are not, of the model
-// at `path`, and of inputs that are given twice.
-int cli_find_specs(const char *me, const cli_model_t *model, const char *path,
-                   const cli_list_t *given, const char **specs);
+// Complains of a name that there is not, with those that there are; CLI_USAGE.
+int cli_no_dim(const char *me, const cli_model_t *model, const char *name, size_t len);
+int cli_no_output(const char *me, const cli_model_t *model, const char *given);
+// Specs of inputs from "NAME=SPEC", by input; complains of names that there are not and of inputs
+// that are given twice.
+int cli_find_specs(const char *me, const cli_model_t *model, const cli_list_t *given,
+                   const char **specs);
+// CLI_DONE where `dims` say all sizes that inputs need which no spec (NULL: `other`) says; else it
+// complains of all that are missing at once.
+int cli_need_sizes(const char *me, const cli_model_t *model, const char *const *specs,
+                   const char *other, const cli_dims_t *dims);
 // The input `k` from `spec`: zeros, ones, random, range:A..B or values:A,B,…, each with :SIZES
 // where they are not those that the model or `dims` say; or a file (tensor_file.h). `seed` makes
 // random elements.

@@ -162,28 +162,55 @@ static const cli_option_t *find(const cli_command_t *command, const char *word, 
   return NULL;
 }
 
+static void complain_of_value(const cli_command_t *command, const cli_option_t *option,
+                              const char *value) {
+  char words[256] = "see --help";
+  size_t len = 0;
+  for (uint32_t k = 0; option->words && option->words[k] && len < sizeof(words) - 64; k++)
+    len += (size_t)snprintf(words + len, sizeof(words) - len, k ? ", %.48s" : "there are %.48s",
+                            option->words[k]);
+  (void)cli_complain(command->name, CLI_USAGE, "--%s %s: no such value for %s; %s", option->name,
+                     value, option->value, words);
+}
+
+static void complain_of_option(const cli_command_t *command, const char *word) {
+  char names[1024] = "--help";
+  size_t len = strlen(names);
+  for (uint32_t k = 0; k < command->n_options && len < sizeof(names) - 64; k++)
+    len +=
+        (size_t)snprintf(names + len, sizeof(names) - len, ", --%.48s", command->options[k].name);
+  (void)cli_complain(command->name, CLI_USAGE, "%s: no such option; there are %s", word, names);
+}
+
 // The option at argv[k], whose value stands behind = or is the next word. How many words were
 // taken; 0: wrong usage, which is told.
-static int take_option(const cli_command_t *command, int argc, char **argv, int k, void *options) {
+static int take_option(const cli_command_t *command, int argc, char **argv, int k, void *options,
+                       uint64_t *taken) {
   const char *word = argv[k];
   size_t len = 0;
   const cli_option_t *option = find(command, word, &len);
   bool joined = word[len] == '=';
   if (!option || (option->kind == CLI_FLAG && joined)) {
-    (void)cli_complain(command->name, 0, "%s: no such option; see --help", word);
+    complain_of_option(command, word);
     return 0;
   }
+  uint64_t bit = UINT64_C(1) << (option - command->options);
+  if (option->kind != CLI_LIST && (*taken & bit)) {
+    (void)cli_complain(command->name, CLI_USAGE, "--%s: given twice; it may be given once",
+                       option->name);
+    return 0;
+  }
+  *taken |= bit;
   if (option->kind == CLI_FLAG)
     return take(option, options, NULL) ? 1 : 0;
   if (!joined && k + 1 >= argc) {
-    (void)cli_complain(command->name, 0, "%s: needs %s; see --help", word, option->value);
+    (void)cli_complain(command->name, CLI_USAGE, "%s: needs %s; see --help", word, option->value);
     return 0;
   }
   const char *value = joined ? word + len + 1 : argv[k + 1];
   if (take(option, options, value))
     return joined ? 1 : 2;
-  (void)cli_complain(command->name, 0, "--%s %s: no such value for %s; see --help", option->name,
-                     value, option->value);
+  complain_of_value(command, option, value);
   return 0;
 }
 
@@ -200,12 +227,26 @@ static bool count_operands(const cli_command_t *command, const cli_operands_t *o
   return true;
 }
 
+// Whether --json stands anywhere, so that what is wrong before it is told so, too.
+static bool wants_json(const cli_command_t *command, int argc, char **argv) {
+  bool has = false;
+  for (uint32_t k = 0; k < command->n_options; k++)
+    has |= strcmp(command->options[k].name, "json") == 0;
+  for (int k = 1; has && k < argc && strcmp(argv[k], "--") != 0; k++)
+    if (strcmp(argv[k], "--json") == 0)
+      return true;
+  return false;
+}
+
 bool cli_parse(const cli_command_t *command, int argc, char **argv, void *options,
                cli_operands_t *out_operands, int *out_status) {
   // Operands move to the front, so that they need no memory of their own.
   uint32_t n = 0;
   bool only_operands = false;
+  uint64_t given = 0; // a bit for each row
   *out_status = CLI_USAGE;
+  if (wants_json(command, argc, argv))
+    cli_errors_as_json();
   for (int k = 1; k < argc;) {
     int taken = 1;
     if (!only_operands && strcmp(argv[k], "--") == 0) {
@@ -217,7 +258,7 @@ bool cli_parse(const cli_command_t *command, int argc, char **argv, void *option
       *out_status = CLI_DONE;
       return false;
     } else {
-      taken = take_option(command, argc, argv, k, options);
+      taken = take_option(command, argc, argv, k, options, &given);
       if (taken == 0)
         return false;
     }

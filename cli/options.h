@@ -30,9 +30,9 @@ typedef enum cli_kind_t {
 typedef struct cli_option_t {
   const char *name; // "json" for --json
   cli_kind_t kind;
-  size_t at;                // offset of the member
-  const char *value;        // what --help calls the value; NULL for a flag
-  const char *help;         // wrapped by --help
+  size_t at;         // offset of the member
+  const char *value; // what --help calls the value, and completion.c goes by; NULL for a flag
+  const char *help;  // wrapped by --help
   const char *const *words; // NULL at the end
   uint32_t low, high;
 } cli_option_t;
@@ -59,10 +59,15 @@ typedef struct cli_command_t {
   const char *exits; // the same, on exit statuses
   const cli_option_t *options;
   uint32_t n_options;
-  const char *letters; // "o": the first option goes by -o, too; NULL: none does
-  const char *operand; // "file": for "no file" and "one file only"
-  bool many;           // operands, and not one
+  const char *letters;      // "o": the first option goes by -o, too; NULL: none does
+  const char *operand;      // "file": for "no file" and "one file only"
+  bool many;                // operands, and not one
+  const char *const *words; // that the operand may be, NULL at the end; NULL: others
 } cli_command_t;
+
+// The table of each subcommand: cli_<name>_table.
+#define COMMAND(name, summary) extern const cli_command_t cli_##name##_table;
+#include "cli/commands.def"
 
 // What stands on the line beside the options; borrowed from argv.
 typedef struct cli_operands_t {

@@ -185,7 +185,8 @@ static void compare(const run_t *run, cli_fault_t *out) {
     uint32_t at = result ? k : k - run->n_outputs;
     const dt_tensor_t *got = result ? run->compiled.results[at] : run->compiled.inputs[at];
     const dt_tensor_t *wanted = result ? run->evaluated.results[at] : run->evaluated.inputs[at];
-    if (!is_contiguous(wanted) || cli_compare(got, wanted, replay->rtol, replay->atol, reason))
+    const cli_tolerance_t tolerance = {replay->rtol, replay->atol, 0};
+    if (!is_contiguous(wanted) || cli_compare(got, wanted, &tolerance, NULL, reason))
       continue;
     out->shown = CLI_SHOWN_WRONG;
     (void)snprintf(out->message, CLI_MESSAGE, "%s %u: %.960s", result ? "result" : "input", at,

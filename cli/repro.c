@@ -42,7 +42,7 @@ static const cli_option_t rows[] = {
     CLI_ROW_JSON(options_t),
 };
 
-static const cli_command_t command = {
+const cli_command_t cli_repro_table = {
     .name = ME,
     .usage = "repro FILE [--reduce OUT] [--call TEXT] [--device WHERE] [--threads N] [--seed N]\n"
              "                     [--rtol X] [--atol X] [--timeout SECONDS] [--tries N] [--json]",
@@ -220,7 +220,7 @@ int cli_repro(int argc, char **argv) {
   static options_t options = {.rtol = 1e-3, .atol = 1e-5, .timeout = 60, .seed = 1, .tries = 1000};
   cli_operands_t files;
   int result = CLI_DONE;
-  if (!cli_parse(&command, argc, argv, &options, &files, &result))
+  if (!cli_parse(&cli_repro_table, argc, argv, &options, &files, &result))
     return result;
   options.path = files.items[0];
   job_t job = {.options = &options,

@@ -20,7 +20,7 @@ typedef struct options_t {
   cli_list_t inputs, outputs, dims;
   uint32_t threads;
   int64_t deadline;
-  bool names_are_hints, map, json;
+  bool names_are_hints, bf16_weights, map, json;
 } options_t;
 
 static const cli_option_t rows[] = {
@@ -41,6 +41,7 @@ static const cli_option_t rows[] = {
     CLI_ROW_THREADS(options_t),
     CLI_ROW_DATA(options_t),
     CLI_ROW_NAMES_ARE_HINTS(options_t),
+    CLI_ROW_BF16_WEIGHTS(options_t),
     CLI_ROW_MAP(options_t),
     CLI_ROW_DEADLINE(options_t,
                      "for opening the model and its call, as in 500ms or 2s, after which "
@@ -48,12 +49,12 @@ static const cli_option_t rows[] = {
     CLI_ROW_JSON(options_t),
 };
 
-static const cli_command_t command = {
+const cli_command_t cli_run_table = {
     .name = ME,
     .usage =
         "run MODEL --input NAME=FILE… [--output NAME=FILE]… [--dim NAME=SIZE]…\n"
         "                   [--device WHERE] [--threads N] [--data FOLDER] [--names-are-hints]\n"
-        "                   [--map] [--deadline TIME] [--json]",
+        "                   [--bf16-weights] [--map] [--deadline TIME] [--json]",
     .about =
         "Runs the ONNX model in the file MODEL once, by compiled code. Inputs that are not given "
         "are\n"
@@ -82,18 +83,18 @@ static int read_dims(job_t *job) {
     cli_dim_t *dim = &job->dims[k];
     *dim = (cli_dim_t){text, at ? (size_t)(at - text) : 0, 0};
     if (!at || (at++, !cli_read_count(&at, "", 0, DT_SIZE_LIMIT - 1, &dim->size)))
-      return cli_complain(ME, CLI_USAGE, "--dim %s: expected NAME=SIZE", text);
-    if (!cli_dim_known(&job->model, dim->name, dim->len))
-      return cli_complain(ME, CLI_USAGE, "--dim %s: no dim of an input is called so", text);
+      return cli_complain(ME, CLI_USAGE, "--dim %s: expected NAME=SIZE, with a size of 0 or more",
+                          text);
   }
-  return CLI_DONE;
+  return cli_know_dims(ME, &job->model, job->dims, job->options->dims.n);
 }
 
 static int make_inputs(job_t *job) {
   char message[CLI_MESSAGE];
   cli_dims_t dims = {job->dims, job->options->dims.n};
-  int result =
-      cli_find_specs(ME, &job->model, job->options->path, &job->options->inputs, job->specs);
+  int result = cli_find_specs(ME, &job->model, &job->options->inputs, job->specs);
+  if (result == CLI_DONE)
+    result = cli_need_sizes(ME, &job->model, job->specs, "zeros", &dims);
   if (result != CLI_DONE)
     return result;
   for (uint32_t k = 0; k < job->model.n_inputs; k++) {
@@ -101,7 +102,7 @@ static int make_inputs(job_t *job) {
     if (!cli_input_make(&job->model, k, given ? job->specs[k] : "zeros", &dims, k + 1,
                         &job->inputs[k], message))
       return cli_complain(ME, CLI_FAILED, "%s%s", message,
-                          given ? "" : ", or give the input by --input");
+                          given ? "" : "; give the input by --input instead");
   }
   return CLI_DONE;
 }
@@ -237,10 +238,10 @@ static int find_outputs(const job_t *job, const char **paths, uint32_t *outputs)
   for (uint32_t k = 0; k < job->options->outputs.n; k++) {
     const char *text = job->options->outputs.items[k];
     paths[k] = cli_model_output(&job->model, text, &outputs[k]);
-    if (!paths[k] || !*paths[k])
-      return cli_complain(ME, CLI_USAGE,
-                          "--output %s: no output is called so, or no file; see ductile inspect %s",
-                          text, job->options->path);
+    if (!paths[k])
+      return cli_no_output(ME, &job->model, text);
+    if (!*paths[k])
+      return cli_complain(ME, CLI_USAGE, "--output %s: no file; expected NAME=FILE", text);
   }
   return CLI_DONE;
 }
@@ -313,11 +314,12 @@ int cli_run(int argc, char **argv) {
   cli_operands_t files;
   cli_place_t place = {0};
   int result = CLI_DONE;
-  if (!cli_parse(&command, argc, argv, &options, &files, &result))
+  if (!cli_parse(&cli_run_table, argc, argv, &options, &files, &result))
     return result;
   options.path = files.items[0];
   place.data = options.data;
   place.names_are_hints = options.names_are_hints;
+  place.bf16_weights = options.bf16_weights;
   place.map = options.map;
   place.deadline = options.deadline;
   if (!cli_place_device(options.device, &place))

@@ -1,25 +1,50 @@
 # SPDX-License-Identifier: Apache-2.0
-# How parts, tests and tools are declared. Each folder's CMakeLists.txt uses only these functions.
+# How parts, tests and tools are declared. Each folder's CMakeLists.txt uses only these functions. What is set
+# here is seen in this project alone: one that adds it by add_subdirectory keeps its own settings, and gets the
+# library without command, tools, tests and installation.
 
 set(CMAKE_C_STANDARD 17)
 set(CMAKE_C_STANDARD_REQUIRED ON)
 set(CMAKE_C_EXTENSIONS OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
-if(NOT CMAKE_BUILD_TYPE)
-  set(CMAKE_BUILD_TYPE RelWithDebInfo)
+# Objects are listed by name (JitTable.cmake) and joined (libductile.a): each is its own, and machine code.
+set(CMAKE_UNITY_BUILD OFF)
+set(CMAKE_INTERPROCEDURAL_OPTIMIZATION OFF)
+get_property(dt_many_configs GLOBAL PROPERTY GENERATOR_IS_MULTI_CONFIG)
+if(NOT CMAKE_BUILD_TYPE AND NOT dt_many_configs)
+  set(CMAKE_BUILD_TYPE Release)
 endif()
 
 option(DUCTILE_LLVM "Build the LLVM backend" ON)
 option(DUCTILE_STATIC_LLVM "Link LLVM's archives: one folder that runs where no LLVM is" OFF)
+option(DUCTILE_STATIC_ZLIB "Link the archives of zlib and zstd, too" ${DUCTILE_STATIC_LLVM})
 option(DUCTILE_WERROR "Treat warnings as errors; the presets do" OFF)
-option(DUCTILE_TESTS "Build the tests" ON)
+option(DUCTILE_ONNXRUNTIME "Build the execution provider for onnxruntime" ${PROJECT_IS_TOP_LEVEL})
+option(DUCTILE_COMMAND "Build the command ductile" ${PROJECT_IS_TOP_LEVEL})
+option(DUCTILE_TOOLS "Build developers' tools, examples and benchmarks" ${PROJECT_IS_TOP_LEVEL})
+option(DUCTILE_TESTS "Build the tests, which need command and tools" ${PROJECT_IS_TOP_LEVEL})
+option(DUCTILE_INSTALL "Install with this project" ${PROJECT_IS_TOP_LEVEL})
+include(GNUInstallDirs)
+set(DUCTILE_JITDIR "${CMAKE_INSTALL_LIBDIR}" CACHE STRING "Where libraries that are opened at run time are installed, from the prefix")
 set(DUCTILE_SANITIZE "" CACHE STRING "Sanitizers for everything: address,undefined or thread")
-set(DUCTILE_JEMALLOC "private" CACHE STRING "private | system | off")
+if(DUCTILE_TESTS AND NOT (DUCTILE_COMMAND AND DUCTILE_TOOLS))
+  message(FATAL_ERROR "DUCTILE_TESTS needs DUCTILE_COMMAND and DUCTILE_TOOLS")
+endif()
+# Where another project is the top, a private jemalloc is used if scripts/deps has made one.
+set(dt_heap private)
+if(NOT PROJECT_IS_TOP_LEVEL AND NOT EXISTS "${PROJECT_SOURCE_DIR}/.deps/jemalloc/stamp")
+  set(dt_heap off)
+endif()
+set(DUCTILE_JEMALLOC ${dt_heap} CACHE STRING "private | system | off")
 
 # With LLVM's archives, tests and tools share one library of all parts (ductile_inside, which exports
 # internal names) instead of linking a copy of LLVM each, and find it beside themselves.
-if(DUCTILE_STATIC_LLVM)
+set(dt_shares_inside OFF)
+if(DUCTILE_STATIC_LLVM AND DUCTILE_TOOLS)
+  set(dt_shares_inside ON)
+endif()
+if(dt_shares_inside)
   set(CMAKE_C_VISIBILITY_PRESET default)
   set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
 else()
@@ -32,6 +57,10 @@ find_package(PkgConfig REQUIRED)
 add_library(dt_flags INTERFACE)
 target_compile_options(dt_flags INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes
                                           -Wmissing-prototypes -Wvla -fno-strict-aliasing)
+# Numbers with names are enumerators here, also where they meet floating-point ones.
+if(CMAKE_C_COMPILER_ID MATCHES "Clang")
+  target_compile_options(dt_flags INTERFACE -Wno-enum-float-conversion)
+endif()
 if(DUCTILE_WERROR)
   target_compile_options(dt_flags INTERFACE -Werror)
 endif()
@@ -41,7 +70,7 @@ if(DUCTILE_SANITIZE)
   target_link_options(dt_flags INTERFACE -fsanitize=${DUCTILE_SANITIZE})
 endif()
 target_compile_definitions(dt_flags INTERFACE _GNU_SOURCE)
-target_include_directories(dt_flags INTERFACE "${CMAKE_SOURCE_DIR}" "${CMAKE_SOURCE_DIR}/include")
+target_include_directories(dt_flags INTERFACE "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/include")
 
 # dt_add_folders(DIR…): subfolders in order; one without a CMakeLists.txt is skipped.
 function(dt_add_folders)
@@ -54,7 +83,7 @@ endfunction()
 
 # dt_add_part(NAME SOURCES … [PARTS …] [LIBS …] [APART] [SMALL]): static library dt_NAME, a layer of libductile;
 # APART: of libductile-jit, which has functions of the other, but none of its data. SMALL: a line of it runs once a
-# node or a file, so that a release has it at its smallest.
+# node, a file or a compile, so that a release has it at its smallest.
 function(dt_add_part name)
   cmake_parse_arguments(ARG "APART;SMALL" "" "SOURCES;PARTS;LIBS" ${ARGN})
   add_library(dt_${name} STATIC ${ARG_SOURCES})
@@ -79,7 +108,7 @@ function(dt_link_parts target)
     list(REMOVE_ITEM ARG_PARTS test_support)
     target_link_libraries(${target} PRIVATE dt_test_support)
   endif()
-  if(DUCTILE_STATIC_LLVM AND ARG_PARTS)
+  if(dt_shares_inside AND ARG_PARTS)
     target_link_libraries(${target} PRIVATE dt_flags ductile_inside)
     if("backend_llvm" IN_LIST ARG_PARTS)
       target_include_directories(${target} SYSTEM PRIVATE "${DT_LLVM_INCLUDE_DIR}")
@@ -98,10 +127,10 @@ set(DUCTILE_TEST_SECONDS 600 CACHE STRING "seconds after which a test has failed
 function(dt_add_test_of name target)
   cmake_parse_arguments(ARG "" "" "ARGS;TURN" ${ARGN})
   if(ARG_TURN)
-    list(PREPEND ARG_TURN "${CMAKE_SOURCE_DIR}/test/turn.sh")
+    list(PREPEND ARG_TURN "${PROJECT_SOURCE_DIR}/test/turn.sh")
     set(target $<TARGET_FILE:${target}>)
   endif()
-  add_test(NAME ${name} COMMAND ${ARG_TURN} ${target} ${ARG_ARGS} WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}")
+  add_test(NAME ${name} COMMAND ${ARG_TURN} ${target} ${ARG_ARGS} WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
   string(REGEX MATCH "^[^.]+" label ${name})
   set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT ${DUCTILE_TEST_SECONDS}
                                           ENVIRONMENT "DUCTILE_CACHE_DIR=")
@@ -130,7 +159,7 @@ function(dt_add_script_test name)
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT ${DUCTILE_TEST_SECONDS})
   endif()
-  add_test(NAME ${name} COMMAND ${ARG_COMMAND} WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}")
+  add_test(NAME ${name} COMMAND ${ARG_COMMAND} WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
   string(REGEX MATCH "^[^.]+" label ${name})
   set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT ${ARG_TIMEOUT}
                                           ENVIRONMENT "DUCTILE_CACHE_DIR=" SKIP_RETURN_CODE 77)

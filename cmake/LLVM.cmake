@@ -14,8 +14,13 @@ function(dt_static_llvm)
     message(FATAL_ERROR "DUCTILE_STATIC_LLVM: ${DT_LLVM_CONFIG} knows no static libraries")
   endif()
   separate_arguments(files)
-  find_library(DT_LIBZ NAMES libz.a REQUIRED)
-  find_library(DT_LIBZSTD NAMES libzstd.a REQUIRED)
+  if(DUCTILE_STATIC_ZLIB)
+    find_library(DT_LIBZ NAMES libz.a REQUIRED)
+    find_library(DT_LIBZSTD NAMES libzstd.a REQUIRED)
+  else()
+    find_library(DT_LIBZ NAMES libz.so REQUIRED)
+    find_library(DT_LIBZSTD NAMES libzstd.so REQUIRED)
+  endif()
   target_link_libraries(dt_llvm INTERFACE -Wl,--start-group ${files} -Wl,--end-group
                         "${DT_LIBZ}" "${DT_LIBZSTD}" -l:libstdc++.a -static-libgcc dl m)
   # See backend_llvm/emit/statics.c.
@@ -24,6 +29,11 @@ function(dt_static_llvm)
   message(STATUS "LLVM: ${dt_llvm_version}, its archives")
 endfunction()
 
+if(DUCTILE_LLVM AND NOT CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|amd64|AMD64)$")
+  message(WARNING "Code is generated on x86-64 alone, and this is ${CMAKE_SYSTEM_PROCESSOR}: the LLVM backend is "
+                  "left out.")
+  set(DUCTILE_LLVM OFF)
+endif()
 if(DUCTILE_LLVM)
   # A folder of LLVM's own CMake files may name another build; else Debian's versioned program.
   if(LLVM_DIR)

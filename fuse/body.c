@@ -232,6 +232,21 @@ bool dt__kernel_is_map(const dt_program_t *program, const dt_kernel_t *kernel) {
          !dt__kernel_updates(program, kernel);
 }
 
+bool dt__map_invert(const dt_program_t *program, const dt_kernel_t *maker, const dt_inst_t *load,
+                    dt_sym_t *out) {
+  const dt_store_t *store = &maker->stages.items[0].stores.items[0];
+  uint32_t rank = dt__program_buffer(program, store->buffer)->rank;
+  for (uint32_t v = 0; v < maker->n_loops; v++) {
+    out[v] = DT_SYM_NONE_ID;
+    for (uint32_t d = 0; d < rank && out[v].id == 0; d++)
+      if (store->index[d].id == maker->vars[v].id)
+        out[v] = load->index[d];
+    if (out[v].id == 0)
+      return false;
+  }
+  return true;
+}
+
 bool dt__kernel_has_reductions(const dt_kernel_t *kernel) {
   for (uint32_t s = 0; s < kernel->stages.len; s++)
     if (kernel->stages.items[s].reductions.len)

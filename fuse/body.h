@@ -75,6 +75,10 @@ void dt__count_readbacks(const dt_program_t *program, uint32_t *loads);
 // A kernel that only maps: one stage without inner loops and without reductions, one store, of
 // every element of its iterations, to no argument.
 bool dt__kernel_is_map(const dt_program_t *program, const dt_kernel_t *kernel);
+// Sets the loop variables of such a kernel as expressions of the index of a load of what it stores:
+// each must stand alone in one dim of the store; else false.
+bool dt__map_invert(const dt_program_t *program, const dt_kernel_t *maker, const dt_inst_t *load,
+                    dt_sym_t *out);
 // A stage that is a reduction SUM over inner loops of the product of two loads, of halves cast to
 // f32 or of integers of 8 bits cast to i32. Sets the two load instructions.
 bool dt__stage_is_product(const dt_stage_t *stage, uint32_t *out_a, uint32_t *out_b);

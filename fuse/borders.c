@@ -8,6 +8,9 @@
 //   |  ###########  | |   second dim: the same, of the rows between
 //   |  # copied  #  | |
 //   +-----------------+
+//
+// What several kernels make, or read besides, lies in the middle from the beginning: who stores to
+// it or reads it does so there, and nothing is copied.
 #include "fuse/channels.h"
 
 #include "fuse/body.h"
@@ -178,15 +181,172 @@ static dt_status_t add_sides(dt_program_t *program, const padding_t *p, uint32_t
   return NULL;
 }
 
+// ---- What lies in the middle from the beginning -------------------------------------------------------
+
+typedef struct middles_t {
+  dt_program_t *program;
+  dt_flow_t *flow;
+  bool *made;  // by kernel: what it copied lies there by itself
+  bool *taken; // by buffer, [id - 1]: others lie in it
+} middles_t;
+
+// By dim: how much further on an element lies in the middle.
+typedef struct shift_t {
+  dt_sym_t by[DT_MAX_RANK];
+} shift_t;
+
+// All of the load's buffer is copied, each dim along one loop, to a buffer of the same order.
+static bool find_shift(dt_program_t *program, const padding_t *p, shift_t *out) {
+  dt_symenv_t *env = program->env;
+  const dt_buffer_t *from = dt__program_buffer(program, p->load->buffer);
+  const dt_buffer_t *to = dt__program_buffer(program, p->store->buffer);
+  if (from->rank != to->rank || !from->layout || from->dtype != to->dtype ||
+      !dt__layout_is_order(from->layout, from->rank) ||
+      !dt__layout_is_order(to->layout, to->rank) ||
+      memcmp(from->layout->order, to->layout->order, from->rank))
+    return false;
+  for (uint32_t d = 0; d < from->rank; d++) {
+    uint32_t v = loop_number(p->kernel, p->store->index[d]);
+    dt_sym_t zero = dt__sym_const(env, 0), coef, rest;
+    int64_t step = 0, size = 0;
+    out->by[d] = zero;
+    if (v == p->kernel->n_loops) { // one element
+      if (p->load->index[d].id != p->store->index[d].id ||
+          !dt__sym_is_const(env, from->sizes[d], &size) || size != 1)
+        return false;
+      continue;
+    }
+    if (!dt__sym_linear(env, p->load->index[d], p->kernel->vars[v], &coef, &rest) ||
+        !dt__sym_is_const(env, coef, &step) || step != 1 ||
+        dt__expr_uses_any(program, rest, p->kernel->vars, p->kernel->n_loops) ||
+        !dt__sym_known_eq(env, dt__sym_add(env, rest, p->from[v]), zero) ||
+        !dt__sym_known_eq(env, dt__sym_sub(env, p->to[v], p->from[v]), from->sizes[d]))
+      return false;
+    out->by[d] = p->from[v];
+  }
+  return true;
+}
+
+static const dt_sym_t *shifted(dt_program_t *program, const shift_t *shift, const dt_sym_t *index,
+                               uint32_t rank) {
+  dt_sym_t *out = DT_ARENA_ARRAY(program->arena, dt_sym_t, rank + 1);
+  for (uint32_t d = 0; out && d < rank; d++)
+    out[d] = dt__sym_add(program->env, index[d], shift->by[d]);
+  return out;
+}
+
+static dt_status_t shift_kernel(dt_program_t *program, const shift_t *shift, dt_buffer_id_t from,
+                                dt_buffer_id_t to, dt_kernel_t *kernel) {
+  uint32_t rank = dt__program_buffer(program, from)->rank;
+  if (!dt__kernel_copy(program, kernel))
+    return DT_NO_MEMORY();
+  for (uint32_t s = 0; s < kernel->stages.len; s++) {
+    dt_stage_t *stage = &kernel->stages.items[s];
+    for (uint32_t i = 0; i < stage->insts.len; i++) {
+      dt_inst_t *load = &stage->insts.items[i];
+      if (dt__inst_reads(load).id != from.id)
+        continue;
+      load->buffer = to;
+      if (!(load->index = shifted(program, shift, load->index, rank)))
+        return DT_NO_MEMORY();
+    }
+    for (uint32_t i = 0; i < stage->stores.len; i++) {
+      dt_store_t *store = &stage->stores.items[i];
+      if (store->buffer.id != from.id)
+        continue;
+      store->buffer = to;
+      if (!(store->index = shifted(program, shift, store->index, rank)))
+        return DT_NO_MEMORY();
+    }
+  }
+  return NULL;
+}
+
+// The kernel reads and stores elements of it one by one.
+static bool is_simple_user(const dt_kernel_t *kernel, dt_buffer_id_t id) {
+  for (uint32_t s = 0; s < kernel->stages.len; s++) {
+    const dt_stage_t *stage = &kernel->stages.items[s];
+    for (uint32_t i = 0; i < stage->insts.len; i++)
+      if (dt__inst_reads(&stage->insts.items[i]).id == id.id &&
+          stage->insts.items[i].kind != DT_INST_LOAD)
+        return false;
+    for (uint32_t i = 0; i < stage->stores.len; i++)
+      if (stage->stores.items[i].buffer.id == id.id &&
+          (stage->stores.items[i].whole || stage->stores.items[i].revises))
+        return false;
+  }
+  return true;
+}
+
+static dt_status_t users_are_simple(middles_t *m, uint32_t k, dt_buffer_id_t id, bool *out) {
+  const dt_program_t *program = m->program;
+  *out = false;
+  DT_TRY(dt__flow_users(m->flow, id.id - 1));
+  for (uint32_t u = 0; u < m->flow->users.len; u++) {
+    const dt_kernel_t *kernel = &program->kernels.items[m->flow->users.items[u]];
+    if (kernel->section != program->kernels.items[k].section || !is_simple_user(kernel, id))
+      return NULL;
+  }
+  *out = true;
+  return NULL;
+}
+
+static dt_status_t lie_in_middle(middles_t *m, uint32_t k) {
+  dt_program_t *program = m->program;
+  padding_t p;
+  shift_t shift;
+  bool simple = false;
+  if (!find_padding(program, &program->kernels.items[k], &p))
+    return NULL;
+  dt_buffer_id_t from = p.load->buffer, to = p.store->buffer;
+  uint32_t b = from.id - 1;
+  if (dt__program_buffer(program, from)->kind != DT_BUFFER_TEMP ||
+      (m->flow->loads[b] == 1 && m->flow->stores[b] == 1) || m->taken[b] ||
+      dt__buffer_is_readback(program, from.id) || dt__flow_writer(m->flow, to.id - 1) != k ||
+      !find_shift(program, &p, &shift))
+    return NULL;
+  DT_TRY(users_are_simple(m, k, from, &simple));
+  if (!simple)
+    return NULL;
+  DT_LOG(DT_LOG_FUSION, 1, "buffer %u lies in the middle of %u", from.id, to.id);
+  m->made[k] = m->taken[to.id - 1] = true;
+  for (uint32_t u = 0; u < m->flow->users.len; u++)
+    if (m->flow->users.items[u] != k)
+      DT_TRY(shift_kernel(program, &shift, from, to,
+                          &program->kernels.items[m->flow->users.items[u]]));
+  return NULL;
+}
+
+static dt_status_t find_middles(dt_program_t *program, dt_flow_t *flow, middles_t *out) {
+  *out = (middles_t){.program = program,
+                     .flow = flow,
+                     .made = DT_ARENA_ARRAY(program->arena, bool, program->kernels.len + 1),
+                     .taken = DT_ARENA_ARRAY(program->arena, bool, program->buffers.len + 1)};
+  if (!out->made || !out->taken)
+    return DT_NO_MEMORY();
+  for (uint32_t k = 0; k < program->kernels.len; k++)
+    DT_TRY(lie_in_middle(out, k));
+  return NULL;
+}
+
+// ---- All ------------------------------------------------------------------------------------------
+
+static bool has_own_borders(const middles_t *m, const padding_t *p) {
+  uint32_t b = p->load->buffer.id - 1;
+  return !m->taken[b] && m->program->buffers.items[b].kind == DT_BUFFER_TEMP &&
+         m->flow->loads[b] == 1 && m->flow->stores[b] == 1;
+}
+
 dt_status_t dt__borders_apart(dt_program_t *program, dt_flow_t *flow, bool *out_changed) {
   kernels_t kernels = {0};
+  middles_t middles;
   *out_changed = false;
+  DT_TRY(find_middles(program, flow, &middles));
   for (uint32_t k = 0; k < program->kernels.len; k++) {
     dt_kernel_t kernel = program->kernels.items[k];
     padding_t p;
     if (!find_padding(program, &kernel, &p) ||
-        dt__program_buffer(program, p.load->buffer)->kind != DT_BUFFER_TEMP ||
-        flow->loads[p.load->buffer.id - 1] != 1 || flow->stores[p.load->buffer.id - 1] != 1) {
+        (!middles.made[k] && !has_own_borders(&middles, &p))) {
       if (!DT_VEC_PUSH(program->arena, &kernels, kernel))
         return DT_NO_MEMORY();
       continue;
@@ -195,7 +355,8 @@ dt_status_t dt__borders_apart(dt_program_t *program, dt_flow_t *flow, bool *out_
     part_t middle = {.twice = 0};
     memcpy(middle.begin, p.from, sizeof(middle.begin));
     memcpy(middle.end, p.to, sizeof(middle.end));
-    DT_TRY(add_part(program, &p, "middle", &middle, true, &kernels));
+    if (!middles.made[k])
+      DT_TRY(add_part(program, &p, "middle", &middle, true, &kernels));
     for (uint32_t v = 0; v < kernel.n_loops; v++)
       DT_TRY(add_sides(program, &p, v, &kernels));
     *out_changed = true;

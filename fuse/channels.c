@@ -21,6 +21,8 @@
 
 #include <string.h>
 
+#define ROUNDS 4 // of searches, after which no norm is opened
+
 // ---- What may take an order -----------------------------------------------------------------------
 
 static void close_stage(const dt_channels_t *c, const dt_stage_t *stage) {
@@ -75,6 +77,33 @@ static dt_sym_t loop_of(const dt_program_t *program, dt_sym_t e) {
   return loop ? e : DT_SYM_NONE_ID;
 }
 
+// The loop that `e` goes along where it steps by one, whatever else `e` moves with: a literal, or
+// whole multiples of the loop's extent.
+static dt_sym_t lanes_of(const dt_program_t *program, dt_sym_t e) {
+  dt_symenv_t *env = program->env;
+  dt_sym_view_t view = dt__sym_view(env, e);
+  dt_sym_t found = loop_of(program, e);
+  int64_t extent = 0, factor = 0;
+  for (uint32_t i = 0; !found.id && view.op == DT_SYM_ADD && i < view.n_args; i++)
+    if (loop_of(program, view.args[i]).id && dt__sym_is_symbol(env, view.args[i], NULL))
+      found = view.args[i];
+  if (!found.id || view.op != DT_SYM_ADD || found.id == loop_of(program, e).id)
+    return found;
+  uint32_t symbol = 0;
+  (void)dt__sym_is_symbol(env, found, &symbol);
+  if (!dt__sym_is_const(env, dt__symbol_extent(env, symbol), &extent))
+    return DT_SYM_NONE_ID;
+  for (uint32_t i = 0; i < view.n_args; i++) {
+    dt_sym_t arg = dt__sym_view(env, e).args[i];
+    dt_sym_view_t term = dt__sym_view(env, arg);
+    if (arg.id == found.id || term.op == DT_SYM_CONST)
+      continue;
+    if (term.op != DT_SYM_MUL || !dt__sym_is_const(env, term.args[0], &factor) || factor % extent)
+      return DT_SYM_NONE_ID;
+  }
+  return found;
+}
+
 // Whether a product that stays as it is can have `dim` of the buffer innermost: templates want rows
 // of A and store rows of C.
 static bool product_allows(dt_channels_t *c, dt_kernel_t *kernel, uint32_t id, uint32_t dim) {
@@ -106,6 +135,20 @@ static dt_status_t refuse(dt_channels_t *c, dt_buffer_id_t id, uint32_t dims) {
   return DT_VEC_PUSH(c->program->arena, &c->queue, b) ? NULL : DT_NO_MEMORY();
 }
 
+static bool is_inner(const dt_stage_t *stage, dt_sym_t loop) {
+  for (uint32_t v = 0; v < stage->n_loops; v++)
+    if (stage->vars[v].id == loop.id)
+      return true;
+  return false;
+}
+
+// The dim of a load that a stage adds up is walked by one loop, be it a part of the dim that is not
+// added up.
+static bool is_walked(const dt_program_t *program, const dt_stage_t *stage, dt_sym_t e) {
+  dt_sym_t lanes = lanes_of(program, e);
+  return loop_of(program, e).id || (lanes.id && !is_inner(stage, lanes));
+}
+
 static dt_status_t refuse_parts(dt_channels_t *c, const dt_stage_t *stage) {
   const dt_program_t *program = c->program;
   for (uint32_t i = 0; i < stage->insts.len && stage->reductions.len; i++) {
@@ -115,7 +158,7 @@ static dt_status_t refuse_parts(dt_channels_t *c, const dt_stage_t *stage) {
       continue;
     for (uint32_t d = 0; d < dt__program_buffer(program, inst->buffer)->rank; d++)
       if (!dt__sym_is_const(program->env, inst->index[d], NULL) &&
-          !loop_of(program, inst->index[d]).id)
+          !is_walked(program, stage, inst->index[d]))
         dims |= 1u << d;
     DT_TRY(refuse(c, inst->buffer, dims));
   }
@@ -211,7 +254,7 @@ static bool is_wanted(const dt_channels_t *c, uint32_t k, uint32_t stage, uint32
 static uint32_t walked_dim(const dt_program_t *program, dt_buffer_id_t id, const dt_sym_t *index,
                            dt_sym_t loop) {
   uint32_t d = 0, rank = dt__program_buffer(program, id)->rank;
-  while (d < rank && loop_of(program, index[d]).id != loop.id)
+  while (d < rank && lanes_of(program, index[d]).id != loop.id)
     d++;
   return d;
 }
@@ -287,10 +330,10 @@ static dt_status_t spread(dt_channels_t *c, uint32_t b) {
       const dt_stage_t *stage = &kernel->stages.items[s];
       for (uint32_t i = 0; i < stage->insts.len; i++)
         if (stage->insts.items[i].kind == DT_INST_LOAD && stage->insts.items[i].buffer.id == b + 1)
-          DT_TRY(go_in_kernel(c, users[u], loop_of(program, stage->insts.items[i].index[dim])));
+          DT_TRY(go_in_kernel(c, users[u], lanes_of(program, stage->insts.items[i].index[dim])));
       for (uint32_t i = 0; i < stage->stores.len; i++)
         if (stage->stores.items[i].buffer.id == b + 1)
-          DT_TRY(go_in_kernel(c, users[u], loop_of(program, stage->stores.items[i].index[dim])));
+          DT_TRY(go_in_kernel(c, users[u], lanes_of(program, stage->stores.items[i].index[dim])));
     }
   }
   return NULL;
@@ -361,61 +404,146 @@ static dt_status_t add_copy(dt_program_t *program, const dt_want_t *want, dt_ker
              : DT_NO_MEMORY();
 }
 
-// Puts copies in front of each kernel for what it wants and has not.
-static dt_status_t add_copies(dt_channels_t *c) {
+typedef struct dt_kernels_t {
+  DT_VEC(dt_kernel_t) all;
+} dt_kernels_t;
+
+static dt_status_t push(const dt_channels_t *c, dt_kernels_t *to, const dt_kernel_t *kernel) {
+  return DT_VEC_PUSH(c->program->arena, &to->all, *kernel) ? NULL : DT_NO_MEMORY();
+}
+
+// Copies in front of kernel k for what it wants and has not.
+static dt_status_t add_copies(dt_channels_t *c, uint32_t k, dt_kernels_t *to) {
   dt_program_t *program = c->program;
-  DT_VEC(dt_kernel_t) kernels = {0};
-  for (uint32_t k = 0; k < program->kernels.len; k++) {
-    for (uint32_t w = c->wanted[k]; w; w = c->wants.items[w - 1].next) {
-      dt_kernel_t copy;
-      if (is_met(program, &c->wants.items[w - 1]))
-        continue;
-      DT_TRY(add_copy(program, &c->wants.items[w - 1], &copy));
-      if (!DT_VEC_PUSH(program->arena, &kernels, copy))
-        return DT_NO_MEMORY();
-    }
-    if (!DT_VEC_PUSH(program->arena, &kernels, program->kernels.items[k]))
-      return DT_NO_MEMORY();
+  dt_kernel_t *kernel = &program->kernels.items[k], copy;
+  for (uint32_t w = c->wanted[k]; w; w = c->wants.items[w - 1].next) {
+    if (is_met(program, &c->wants.items[w - 1]))
+      continue;
+    DT_TRY(add_copy(program, &c->wants.items[w - 1], &copy));
+    DT_TRY(push(c, to, &copy));
   }
-  program->kernels.items = kernels.items;
-  program->kernels.len = kernels.len;
-  program->kernels.cap = kernels.cap;
+  for (uint32_t s = 0; s < kernel->stages.len; s++)
+    for (uint32_t i = 0; i < kernel->stages.items[s].insts.len; i++) {
+      bool made = false;
+      DT_TRY(dt__groups_spread(&c->groups, k, kernel, s, i, &copy, &made));
+      if (made)
+        DT_TRY(push(c, to, &copy));
+    }
   return NULL;
+}
+
+// Kernels with copies in front of them, and sums of groups in steps.
+static dt_status_t add_kernels(dt_channels_t *c) {
+  dt_program_t *program = c->program;
+  dt_kernels_t kernels = {0};
+  for (uint32_t k = 0; k < program->kernels.len; k++) {
+    dt_kernel_t steps[DT_GROUP_STEPS] = {program->kernels.items[k]};
+    uint32_t n = 1;
+    DT_TRY(add_copies(c, k, &kernels));
+    steps[0] = program->kernels.items[k];
+    if (dt__groups_has_steps(&c->groups, k))
+      DT_TRY(dt__groups_steps(&c->groups, k, &program->kernels.items[k], steps, &n));
+    for (uint32_t i = 0; i < n; i++)
+      DT_TRY(push(c, &kernels, &steps[i]));
+  }
+  program->kernels.items = kernels.all.items;
+  program->kernels.len = kernels.all.len;
+  program->kernels.cap = kernels.all.cap;
+  return NULL;
+}
+
+// ---- The search -----------------------------------------------------------------------------------
+
+// The program as it was, to begin anew from.
+typedef struct dt_kept_t {
+  dt_kernel_t *kernels;
+  dt_buffer_t *buffers;
+  uint32_t n_buffers;
+} dt_kept_t;
+
+static dt_status_t keep(const dt_program_t *program, dt_kept_t *out) {
+  out->n_buffers = program->buffers.len;
+  out->kernels = dt__arena_copy(program->arena, program->kernels.items,
+                                program->kernels.len * sizeof(*out->kernels));
+  out->buffers = dt__arena_copy(program->arena, program->buffers.items,
+                                program->buffers.len * sizeof(*out->buffers));
+  return out->kernels && out->buffers ? NULL : DT_NO_MEMORY();
+}
+
+static void restore(dt_program_t *program, const dt_kept_t *kept) {
+  memcpy(program->kernels.items, kept->kernels, program->kernels.len * sizeof(*kept->kernels));
+  memcpy(program->buffers.items, kept->buffers, kept->n_buffers * sizeof(*kept->buffers));
+  program->buffers.len = kept->n_buffers;
+}
+
+static dt_status_t search(dt_channels_t *c) {
+  dt_program_t *program = c->program;
+  DT_TRY(begin(c));
+  for (uint32_t k = 0; k < program->kernels.len; k++)
+    DT_TRY(dt__channels_rows(c, k));
+  DT_TRY(find_refused(c));
+  for (uint32_t k = 0; k < program->kernels.len; k++)
+    DT_TRY(dt__channels_turn(c, k));
+  c->n_turned = c->wants.len;
+  for (uint32_t i = 0; i < c->n_turned; i++) {
+    const dt_want_t *w = &c->wants.items[i];
+    uint32_t b = wanting(program, w)->buffer.id - 1;
+    bool allowed = false;
+    see_edge(c, wanting(program, w)->buffer, w->dim);
+    if (c->dim[b])
+      continue;
+    DT_TRY(dt__channels_allow(c, b, w->dim, &allowed));
+    if (allowed)
+      DT_TRY(dt__channels_reach(c, b, w->dim));
+  }
+  for (uint32_t i = 0; i < c->queue.len; i++)
+    DT_TRY(spread(c, c->queue.items[i]));
+  return NULL;
+}
+
+// Whether channels are innermost where norms were opened for that; the others are dropped, or, in
+// the last round, all.
+static bool opened_rightly(dt_channels_t *c, bool last) {
+  bool right = true;
+  for (uint32_t n = 0; n < c->groups.norms.len; n++) {
+    const dt_norm_t *norm = &c->groups.norms.items[n];
+    right = right && (norm->dropped || c->dim[norm->source] == norm->dim + 1);
+  }
+  for (uint32_t n = 0; !right && n < c->groups.norms.len; n++) {
+    dt_norm_t *norm = &c->groups.norms.items[n];
+    norm->dropped = norm->dropped || last || c->dim[norm->source] != norm->dim + 1;
+  }
+  return right;
 }
 
 dt_status_t dt__channels_innermost(dt_program_t *program, const dt_target_t *target,
                                    dt_flow_t *flow, bool *out_changed) {
   dt_channels_t c = {.program = program, .flow = flow, .target = target};
+  dt_kept_t kept;
   *out_changed = false;
   if (dt__target_has_teams(target) || target->strict_fp)
     return NULL;
   DT_TRY(dt__find_fixed(program, &c.fixed));
   DT_TRY(begin(&c));
-  DT_TRY(find_refused(&c));
-  for (uint32_t k = 0; k < program->kernels.len; k++)
-    DT_TRY(dt__channels_turn(&c, k));
-  uint32_t n = c.wants.len;
-  for (uint32_t i = 0; i < n; i++) {
-    const dt_want_t *w = &c.wants.items[i];
-    uint32_t b = wanting(program, w)->buffer.id - 1;
-    bool allowed = false;
-    see_edge(&c, wanting(program, w)->buffer, w->dim);
-    if (c.dim[b])
-      continue;
-    DT_TRY(dt__channels_allow(&c, b, w->dim, &allowed));
-    if (allowed)
-      DT_TRY(dt__channels_reach(&c, b, w->dim));
-  }
-  for (uint32_t i = 0; i < c.queue.len; i++)
-    DT_TRY(spread(&c, c.queue.items[i]));
-  if (n == 1 && c.from_argument && c.to_result && !c.alone) {
-    program->kernels.items[c.wants.items[0].kernel] = c.kept;
+  DT_TRY(keep(program, &kept));
+  DT_TRY(dt__groups_find(program, flow, c.open, &c.groups));
+  dt_channels_t fresh = c;
+  uint32_t round = 0;
+  do {
+    fresh.groups = c.groups;
+    c = fresh;
+    restore(program, &kept);
+    DT_TRY(dt__groups_open(&c.groups));
+    DT_TRY(search(&c));
+  } while (!opened_rightly(&c, ++round == ROUNDS));
+  if (c.n_turned == 0 || (c.n_turned == 1 && c.from_argument && c.to_result && !c.alone)) {
+    restore(program, &kept);
     return dt__symenv_status(program->env);
   }
   for (uint32_t i = 0; i < c.queue.len; i++) {
     uint32_t b = c.queue.items[i];
     DT_TRY(set_order(program, &program->buffers.items[b], c.dim[b] - 1u));
   }
-  *out_changed = n != 0;
-  return *out_changed ? add_copies(&c) : dt__symenv_status(program->env);
+  *out_changed = true;
+  return add_kernels(&c);
 }

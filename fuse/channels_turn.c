@@ -13,28 +13,29 @@
 // convolution by itself is faster. `scripts/bench conv` (bench/bench_conv.c) measures.
 #define COPY_TERMS 512
 
-// The one dim of x that moves with loops of the sum and not with the place; x's rank: none.
-static uint32_t find_channels(const dt_channels_t *c, const dt_stage_t *stage, const dt_inst_t *x,
-                              dt_sym_t place) {
-  dt_symenv_t *env = c->program->env;
-  uint32_t rank = dt__program_buffer(c->program, x->buffer)->rank, found = rank;
-  for (uint32_t d = 0; d < rank; d++) {
-    bool moves = dt__expr_uses_any(c->program, x->index[d], stage->vars, stage->n_loops);
-    if (!moves || dt__sym_depends(env, x->index[d], place))
-      continue;
-    if (found != rank)
-      return rank;
-    found = d;
-  }
-  return found;
-}
-
 // The loop of the sum that `e` is, as its number, or n_loops.
 static uint32_t term_loop(const dt_stage_t *stage, dt_sym_t e) {
   uint32_t v = 0;
   while (v < stage->n_loops && stage->vars[v].id != e.id)
     v++;
   return v;
+}
+
+// The dim of x that is a loop of the sum, whatever the place; x's rank: none. Where windows are as
+// high as the image, they have one place along it, and its height is such a dim, too: the longest
+// one is taken.
+static uint32_t find_channels(const dt_channels_t *c, const dt_stage_t *stage, const dt_inst_t *x) {
+  uint32_t rank = dt__program_buffer(c->program, x->buffer)->rank, found = rank;
+  int64_t longest = 0, extent = 0;
+  for (uint32_t d = 0; d < rank; d++) {
+    uint32_t v = term_loop(stage, x->index[d]);
+    if (v == stage->n_loops || !dt__sym_is_const(c->program->env, stage->extents[v], &extent) ||
+        extent <= longest)
+      continue;
+    found = d;
+    longest = extent;
+  }
+  return found;
 }
 
 static void put_last(dt_stage_t *stage, uint32_t v) {
@@ -93,10 +94,68 @@ static bool is_candidate(dt_channels_t *c, dt_kernel_t *kernel, dt_contraction_t
          terms >= LEAST_TERMS && has_template(c, roles);
 }
 
-static void exchange(dt_sym_t *a, dt_sym_t *b) {
-  dt_sym_t kept = *a;
-  *a = *b;
-  *b = kept;
+// ---- Rows that are taken apart --------------------------------------------------------------------
+// A transposed convolution multiplies by rows (o, e), o channels of e elements of a window each,
+// and whoever adds up windows reads row o * e + …, where neighbours of o stand e apart. As (e, o)
+// they are neighbours.
+
+// How the kernel reads dim `dim` of the buffer: o * each + rest, o a loop over `channels`.
+typedef struct rows_t {
+  dt_buffer_id_t id;
+  uint32_t dim;
+  int64_t rows, each;
+} rows_t;
+
+static bool take_apart(const dt_program_t *program, const dt_kernel_t *kernel, const rows_t *r,
+                       dt_sym_t e, dt_sym_t *loop, dt_sym_t *rest, int64_t *each) {
+  dt_symenv_t *env = program->env;
+  for (uint32_t v = 0; v < kernel->n_loops; v++) {
+    dt_sym_t coef;
+    int64_t extent = 0;
+    *loop = kernel->vars[v];
+    if (!dt__sym_is_const(env, kernel->extents[v], &extent) || extent < LEAST_CHANNELS ||
+        !dt__sym_linear(env, e, *loop, &coef, rest) || !dt__sym_is_const(env, coef, each) ||
+        *each <= 1 || *each * extent != r->rows)
+      continue;
+    dt_range_t range = dt__sym_range(env, *rest);
+    if (range.lo >= 0 && range.hi < *each)
+      return true;
+  }
+  return false;
+}
+
+// All that read the rows take them apart alike; `puts`: they read them in the other order from now
+// on.
+static dt_status_t visit_readers(dt_channels_t *c, uint32_t k, rows_t *r, bool puts, bool *out) {
+  dt_program_t *program = c->program;
+  dt_symenv_t *env = program->env;
+  *out = false;
+  DT_TRY(dt__flow_users(c->flow, r->id.id - 1));
+  for (uint32_t u = 0; u < c->flow->users.len; u++) {
+    dt_kernel_t *kernel = &program->kernels.items[c->flow->users.items[u]];
+    if (c->flow->users.items[u] == k)
+      continue;
+    if (puts && !dt__kernel_copy(program, kernel))
+      return DT_NO_MEMORY();
+    for (uint32_t s = 0; s < kernel->stages.len; s++)
+      for (uint32_t i = 0; i < kernel->stages.items[s].insts.len; i++) {
+        dt_inst_t *load = &kernel->stages.items[s].insts.items[i];
+        dt_sym_t loop, rest;
+        int64_t each = 0;
+        if (dt__inst_reads(load).id != r->id.id)
+          continue;
+        if (load->kind != DT_INST_LOAD ||
+            !take_apart(program, kernel, r, load->index[r->dim], &loop, &rest, &each) ||
+            (r->each && r->each != each))
+          return NULL;
+        r->each = each;
+        if (puts) // the copy's own
+          ((dt_sym_t *)(uintptr_t)load->index)[r->dim] =
+              dt__sym_add(env, loop, dt__sym_mul(env, rest, dt__sym_const(env, r->rows / each)));
+      }
+  }
+  *out = r->each != 0;
+  return NULL;
 }
 
 static uint32_t dim_of(const dt_program_t *program, const dt_store_t *store, dt_sym_t var) {
@@ -104,6 +163,48 @@ static uint32_t dim_of(const dt_program_t *program, const dt_store_t *store, dt_
   while (d < rank && store->index[d].id != var.id)
     d++;
   return d;
+}
+
+dt_status_t dt__channels_rows(dt_channels_t *c, uint32_t k) {
+  dt_program_t *program = c->program;
+  dt_symenv_t *env = program->env;
+  dt_kernel_t *kernel = &program->kernels.items[k];
+  dt_contraction_t roles;
+  bool apart = false;
+  if (!is_candidate(c, kernel, &roles))
+    return NULL;
+  const dt_store_t *store = &kernel->stages.items[1].stores.items[0];
+  rows_t r = {.id = store->buffer, .dim = dim_of(program, store, roles.m)};
+  if (!c->open[r.id.id - 1] || dt__flow_writer(c->flow, r.id.id - 1) != k ||
+      r.dim == dt__program_buffer(program, r.id)->rank ||
+      !dt__sym_is_const(env, kernel->extents[kernel->n_loops - 2], &r.rows))
+    return NULL;
+  DT_TRY(visit_readers(c, k, &r, false, &apart));
+  if (!apart)
+    return NULL;
+  DT_TRY(visit_readers(c, k, &r, true, &apart));
+  if (!dt__kernel_copy(program, kernel))
+    return DT_NO_MEMORY();
+  dt_stage_t *stage = &kernel->stages.items[0];
+  dt_sym_t channels = dt__sym_const(env, r.rows / r.each), each = dt__sym_const(env, r.each);
+  dt_sym_t row = dt__sym_add(env, dt__sym_mul(env, dt__sym_mod(env, roles.m, channels), each),
+                             dt__sym_floordiv(env, roles.m, channels));
+  for (uint32_t i = 0; i < stage->insts.len; i++) {
+    dt_inst_t *load = &stage->insts.items[i];
+    if (load->kind != DT_INST_LOAD)
+      continue;
+    dt_sym_t *index = (dt_sym_t *)(uintptr_t)load->index; // the copy's own
+    for (uint32_t d = 0; d < dt__program_buffer(program, load->buffer)->rank; d++)
+      index[d] = dt__sym_subst(env, index[d], &roles.m, &row, 1);
+  }
+  DT_LOG(DT_LOG_FUSION, 1, "%s: rows of %lld channels", kernel->name, (long long)r.rows / r.each);
+  return dt__symenv_status(env);
+}
+
+static void exchange(dt_sym_t *a, dt_sym_t *b) {
+  dt_sym_t kept = *a;
+  *a = *b;
+  *b = kept;
 }
 
 // Enough is multiplied for each element of x and of the result.
@@ -135,7 +236,7 @@ dt_status_t dt__channels_turn(dt_channels_t *c, uint32_t k) {
   const dt_inst_t *x = &roles.stage->insts.items[roles.a];
   const dt_store_t *store = &fresh.stages.items[1].stores.items[0];
   uint32_t rank = dt__program_buffer(program, x->buffer)->rank;
-  uint32_t dim = find_channels(c, roles.stage, x, roles.m), own = dim_of(program, store, roles.n);
+  uint32_t dim = find_channels(c, roles.stage, x), own = dim_of(program, store, roles.n);
   uint32_t loop = dim < rank ? term_loop(roles.stage, x->index[dim]) : roles.stage->n_loops;
   bool allowed = false;
   if (loop == roles.stage->n_loops || own == dt__program_buffer(program, store->buffer)->rank ||
@@ -148,7 +249,6 @@ dt_status_t dt__channels_turn(dt_channels_t *c, uint32_t k) {
     return NULL;
   put_last(roles.stage, loop);
   c->alone = worth_copies(program, &fresh, &roles);
-  c->kept = program->kernels.items[k];
   program->kernels.items[k] = fresh;
   DT_LOG(DT_LOG_FUSION, 1, "%s: places are rows", fresh.name);
   DT_TRY(dt__channels_want(c, k, 0, roles.a, dim));

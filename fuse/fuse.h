@@ -41,6 +41,10 @@ dt_status_t dt__fuse_slices(dt_program_t *program, const dt_target_t *target) DT
 // Splits reductions that have too few outer iterations, merges loops, and gives every kernel its
 // schedules.
 dt_status_t dt__fuse_schedule(dt_program_t *program, const dt_target_t *target) DT_MUST_USE;
+// From how many grid items on the host hands a launch to other threads: an expression of the call's
+// sizes, at least 1. `schedule` is one of the kernel's.
+dt_sym_t dt__schedule_grain(dt_program_t *program, const dt_kernel_t *kernel,
+                            const dt_schedule_t *schedule);
 // Devices: runs small maps that have nothing to do with each other together, as one launch.
 dt_status_t dt__fuse_foreach(dt_program_t *program, const dt_target_t *target) DT_MUST_USE;
 // Moves kernels that read constants only to the front (n_once), makes their results ONCE buffers,

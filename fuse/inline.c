@@ -124,24 +124,6 @@ static bool repeated(const inline_ctx_t *ctx, const dt_inst_t *load, uint32_t ra
   return overlapping(ctx, load, rank);
 }
 
-// Sets the producer's loop variables as expressions of the load's index: each must stand alone in
-// one dim of the store.
-static bool invert(const inline_ctx_t *ctx, const dt_kernel_t *producer, const dt_inst_t *load,
-                   dt_sym_t *out) {
-  dt_program_t *program = ctx->program;
-  const dt_store_t *store = &producer->stages.items[0].stores.items[0];
-  uint32_t rank = dt__program_buffer(program, store->buffer)->rank;
-  for (uint32_t v = 0; v < producer->n_loops; v++) {
-    out[v] = DT_SYM_NONE_ID;
-    for (uint32_t d = 0; d < rank && out[v].id == 0; d++)
-      if (store->index[d].id == producer->vars[v].id)
-        out[v] = load->index[d];
-    if (out[v].id == 0)
-      return false;
-  }
-  return true;
-}
-
 // What instruction `at` is the bits of, be it of another dtype.
 static const dt_inst_t *plain(const dt_stage_t *body, uint32_t at) {
   while (body->insts.items[at].kind == DT_INST_BITS)
@@ -189,15 +171,27 @@ static bool is_trifle(const inline_ctx_t *ctx, const dt_stage_t *body, uint32_t 
   return true;
 }
 
-// Constants in another order: the copy is made once.
+// An index is a quotient: neighbours read the same element.
+static bool repeats_elements(const dt_program_t *program, const dt_inst_t *load) {
+  for (uint32_t d = 0; d < dt__program_buffer(program, load->buffer)->rank; d++)
+    if (dt__sym_view(program->env, load->index[d]).op == DT_SYM_FLOORDIV)
+      return true;
+  return false;
+}
+
+// Constants in another order, or some of them several times: the copy is made once.
 static bool orders_constants(const inline_ctx_t *ctx, const dt_stage_t *body,
                              const dt_buffer_t *buffer) {
+  bool copies = buffer->layout != NULL;
   for (uint32_t i = 0; i < body->insts.len; i++) {
-    dt_buffer_id_t read = dt__inst_reads(&body->insts.items[i]);
+    const dt_inst_t *inst = &body->insts.items[i];
+    dt_buffer_id_t read = dt__inst_reads(inst);
     if (read.id && dt__program_buffer(ctx->program, read)->kind != DT_BUFFER_CONSTANT)
       return false;
+    copies |=
+        inst->kind == DT_INST_LOAD && body->insts.len == 1 && repeats_elements(ctx->program, inst);
   }
-  return ctx->keeps_orders && buffer->layout != NULL;
+  return ctx->keeps_orders && copies;
 }
 
 static const char *refusal(const inline_ctx_t *ctx, const dt_stage_t *into,
@@ -240,7 +234,7 @@ static dt_status_t answer_load(dt_body_copy_t *copy, const dt_inst_t *load, void
   const dt_kernel_t *producer = &program->kernels.items[ctx->access.writer[b]];
   dt_sym_t at[DT_MAX_LOOPS];
   if (producer == ctx->consumer || !dt__kernel_is_map(program, producer) ||
-      !invert(ctx, producer, load, at))
+      !dt__map_invert(program, producer, load, at))
     return NULL;
   const char *why = refusal(ctx, copy->into, producer, load);
   if (why) {
@@ -265,46 +259,101 @@ static const char *joined_name(dt_program_t *program, const char *first, const c
   return dt__arena_printf(program->arena, "%s_%s", second, first);
 }
 
+static dt_status_t inline_stage(inline_ctx_t *ctx, dt_kernel_t *kernel, dt_stage_t *stage) {
+  dt_program_t *program = ctx->program;
+  dt_stage_t before = *stage, fresh;
+  dt__stage_start(&fresh, &before);
+  ctx->consumer = kernel;
+  ctx->stage = &before;
+  ctx->weight = weight_of(&before);
+  dt_body_copy_t copy = {.program = program,
+                         .into = &fresh,
+                         .from = &before,
+                         .mask = DT_NO_INST,
+                         .hook = answer_load,
+                         .user = ctx};
+  DT_TRY(dt__body_copy(&copy));
+  DT_TRY(dt__body_copy_results(&copy));
+  for (uint32_t i = 0; i < before.insts.len; i++) {
+    const dt_inst_t *load = &before.insts.items[i];
+    const dt_inst_t *now = &fresh.insts.items[copy.map[i]];
+    if (load->kind == DT_INST_LOAD && dt__inst_reads(now).id != load->buffer.id)
+      kernel->name =
+          joined_name(program, kernel->name,
+                      program->kernels.items[ctx->access.writer[load->buffer.id - 1]].name);
+    if (!kernel->name)
+      return DT_NO_MEMORY();
+  }
+  *stage = fresh;
+  return NULL;
+}
+
+static dt_status_t inline_kernel(inline_ctx_t *ctx, dt_kernel_t *kernel) {
+  if (dt__kernel_updates(ctx->program, kernel))
+    return NULL; // what it reads must not be what it writes
+  ctx->in_order = dt__kernel_in_order(kernel);
+  for (uint32_t s = 0; s < kernel->stages.len; s++)
+    if (s > 0 || kernel->schedules.len == 0) // the operands of a template are memory by contract
+      DT_TRY(inline_stage(ctx, kernel, &kernel->stages.items[s]));
+  return NULL;
+}
+
+// ---- Users that went into others ----------------------------------------------------------------------
+// What x * sigmoid(x) makes of a dear x has two users, until one of them goes into the other.
+
+// Nobody reads what the kernel makes.
+static bool is_idle(const inline_ctx_t *ctx, const dt_kernel_t *kernel) {
+  if (!dt__kernel_is_map(ctx->program, kernel) || has_bind(&kernel->stages.items[0]))
+    return false;
+  uint32_t b = kernel->stages.items[0].stores.items[0].buffer.id - 1;
+  return !dt__buffer_visible(&ctx->program->buffers.items[b]) && ctx->access.n_loads[b] == 0;
+}
+
+static void forget_loads(inline_ctx_t *ctx, const dt_stage_t *stage) {
+  for (uint32_t i = 0; i < stage->insts.len; i++) {
+    dt_buffer_id_t read = dt__inst_reads(&stage->insts.items[i]);
+    if (read.id)
+      ctx->access.n_loads[read.id - 1]--;
+  }
+}
+
+static bool reads_alone(const inline_ctx_t *ctx, const dt_kernel_t *kernel,
+                        const uint32_t *before) {
+  for (uint32_t s = 0; s < kernel->stages.len; s++)
+    for (uint32_t i = 0; i < kernel->stages.items[s].insts.len; i++) {
+      dt_buffer_id_t read = dt__inst_reads(&kernel->stages.items[s].insts.items[i]);
+      if (read.id && before[read.id - 1] > 1 && ctx->access.n_loads[read.id - 1] == 1)
+        return true;
+    }
+  return false;
+}
+
+// Kernels that are the only users left of something have it now.
+static dt_status_t inline_again(inline_ctx_t *ctx) {
+  dt_program_t *program = ctx->program;
+  const uint32_t *before = ctx->access.n_loads;
+  DT_TRY(dt__access_build(program, &ctx->access));
+  bool *idle = DT_ARENA_ARRAY(program->arena, bool, program->kernels.len + 1);
+  if (!idle)
+    return DT_NO_MEMORY();
+  for (uint32_t k = program->kernels.len; k-- > 0;) {
+    idle[k] = is_idle(ctx, &program->kernels.items[k]);
+    if (idle[k])
+      forget_loads(ctx, &program->kernels.items[k].stages.items[0]);
+  }
+  for (uint32_t k = 0; k < program->kernels.len; k++)
+    if (!idle[k] && reads_alone(ctx, &program->kernels.items[k], before))
+      DT_TRY(inline_kernel(ctx, &program->kernels.items[k]));
+  return NULL;
+}
+
 dt_status_t dt__fuse_inline(dt_program_t *program, const dt_target_t *target) {
   inline_ctx_t ctx = {.program = program,
                       .keeps_orders = !dt__target_has_teams(target),
                       .repeated_cost = target->repeated_cost ? target->repeated_cost : 1};
   DT_TRY(dt__access_build(program, &ctx.access));
-  for (uint32_t k = 0; k < program->kernels.len; k++) {
-    dt_kernel_t *kernel = &program->kernels.items[k];
-    if (dt__kernel_updates(program, kernel))
-      continue; // what it reads must not be what it writes
-    ctx.in_order = dt__kernel_in_order(kernel);
-    for (uint32_t s = 0; s < kernel->stages.len; s++) {
-      // The operands of a template are memory by contract.
-      if (s == 0 && kernel->schedules.len)
-        continue;
-      dt_stage_t *stage = &kernel->stages.items[s], before = *stage;
-      dt_stage_t fresh;
-      dt__stage_start(&fresh, &before);
-      ctx.consumer = kernel;
-      ctx.stage = &before;
-      ctx.weight = weight_of(&before);
-      dt_body_copy_t copy = {.program = program,
-                             .into = &fresh,
-                             .from = &before,
-                             .mask = DT_NO_INST,
-                             .hook = answer_load,
-                             .user = &ctx};
-      DT_TRY(dt__body_copy(&copy));
-      DT_TRY(dt__body_copy_results(&copy));
-      for (uint32_t i = 0; i < before.insts.len; i++) {
-        const dt_inst_t *load = &before.insts.items[i];
-        const dt_inst_t *now = &fresh.insts.items[copy.map[i]];
-        if (load->kind == DT_INST_LOAD && dt__inst_reads(now).id != load->buffer.id)
-          kernel->name =
-              joined_name(program, kernel->name,
-                          program->kernels.items[ctx.access.writer[load->buffer.id - 1]].name);
-        if (!kernel->name)
-          return DT_NO_MEMORY();
-      }
-      *stage = fresh;
-    }
-  }
+  for (uint32_t k = 0; k < program->kernels.len; k++)
+    DT_TRY(inline_kernel(&ctx, &program->kernels.items[k]));
+  DT_TRY(inline_again(&ctx));
   return dt__symenv_status(program->env);
 }

@@ -98,13 +98,10 @@ void dt__count_steps(dt_program_t *program, const dt_stage_t *stage, dt_sym_t va
 
 // ---- Merging --------------------------------------------------------------------------------------
 
-// Which accesses may move otherwise than by steps of the merged loop, and are found by divisions.
-typedef enum loose_t { LOOSE_NONE, LOOSE_STORES, LOOSE_ALL } loose_t;
-
 typedef struct merge_t {
   dt_program_t *program;
   dt_sym_t high, low, low_extent, whole;
-  loose_t loose;
+  bool loose;      // accesses may move otherwise than by steps of it, and are found by divisions
   uint32_t packed; // 1 + a load that is found by the number of all loops; 0: none
 } merge_t;
 
@@ -137,13 +134,13 @@ static bool stage_knows_neither(const merge_t *m, const dt_stage_t *stage) {
 }
 
 static bool stage_walks_as_one(const merge_t *m, const dt_stage_t *stage) {
-  for (uint32_t i = 0; i < stage->insts.len && m->loose != LOOSE_ALL; i++) {
+  for (uint32_t i = 0; i < stage->insts.len && !m->loose; i++) {
     const dt_inst_t *inst = &stage->insts.items[i];
     if (inst->kind == DT_INST_LOAD && i + 1 != m->packed &&
         !walks_as_one(m, inst->buffer, inst->index))
       return false;
   }
-  for (uint32_t i = 0; i < stage->stores.len && m->loose == LOOSE_NONE; i++)
+  for (uint32_t i = 0; i < stage->stores.len && !m->loose; i++)
     if (!walks_as_one(m, stage->stores.items[i].buffer, stage->stores.items[i].index))
       return false;
   return stage_knows_neither(m, stage);
@@ -161,8 +158,8 @@ static dt_status_t rewrite(const merge_t *m, const dt_stage_t *from, dt_stage_t 
   DT_TRY(dt__body_copy_results(&copy));
   dt_step_count_t count = {0};
   dt__count_steps(program, out, m->whole, &count);
-  uint32_t may = (m->loose == LOOSE_STORES ? out->stores.len : 0) + (m->packed ? 1 : 0);
-  *linear = *linear && (m->loose == LOOSE_ALL || count.other <= may);
+  uint32_t may = m->packed ? 1 : 0;
+  *linear = *linear && (m->loose || count.other <= may);
   return dt__symenv_status(program->env);
 }
 
@@ -205,7 +202,7 @@ static dt_status_t rewrite_kernel(const merge_t *m, const dt_kernel_t *kernel, d
 
 // Merges loops `at` and at + 1 of all the kernels, or of none.
 static dt_status_t try_outer(dt_program_t *program, dt_kernel_t *const *kernels, uint32_t n,
-                             uint32_t at, loose_t loose) {
+                             uint32_t at, bool loose) {
   dt_sym_t extent;
   merge_t m = start(program, kernels[0]->vars, kernels[0]->extents, at, &extent);
   m.loose = loose;
@@ -228,7 +225,7 @@ static dt_status_t try_outer(dt_program_t *program, dt_kernel_t *const *kernels,
 dt_status_t dt__merge_shared_loops(dt_program_t *program, dt_kernel_t *const *kernels, uint32_t n,
                                    uint32_t end) {
   for (uint32_t at = end; at-- > 1;)
-    DT_TRY(try_outer(program, kernels, n, at - 1, LOOSE_NONE));
+    DT_TRY(try_outer(program, kernels, n, at - 1, false));
   return dt__symenv_status(program->env);
 }
 
@@ -278,11 +275,21 @@ dt_status_t dt__merge_rows(dt_program_t *program, dt_kernel_t *kernel, uint32_t 
   uint32_t n = kernel->n_loops;
   if (n < 3 || !may_join_rows(program, kernel, n - 3, a, b, tile_rows))
     return NULL;
-  return try_outer(program, &kernel, 1, n - 3, LOOSE_ALL);
+  return try_outer(program, &kernel, 1, n - 3, true);
 }
 
 // ---- Columns of products ----------------------------------------------------------------------------
-// By buffer, [id - 1]: a product's result that a template makes.
+// Sums must wait for all of the product, so that what else reads it is no part of its kernel.
+static void leave_out(const dt_kernel_t *kernel, bool *products) {
+  for (uint32_t s = 0; s < kernel->stages.len; s++)
+    for (uint32_t i = 0; i < kernel->stages.items[s].insts.len; i++) {
+      dt_buffer_id_t read = dt__inst_reads(&kernel->stages.items[s].insts.items[i]);
+      if (read.id)
+        products[read.id - 1] = false;
+    }
+}
+
+// By buffer, [id - 1]: a product's result that a template makes, and maps alone read.
 static dt_status_t find_products(const dt_program_t *program, bool **out) {
   *out = DT_ARENA_ARRAY(program->arena, bool, program->buffers.len + 1);
   if (!*out)
@@ -295,6 +302,9 @@ static dt_status_t find_products(const dt_program_t *program, bool **out) {
     for (uint32_t s = 0; s < last->stores.len; s++)
       (*out)[last->stores.items[s].buffer.id - 1] = true;
   }
+  for (uint32_t k = 0; k < program->kernels.len; k++)
+    if (dt__has_inner_loops(&program->kernels.items[k]))
+      leave_out(&program->kernels.items[k], *out);
   return NULL;
 }
 
@@ -328,7 +338,7 @@ dt_status_t dt__merge_columns(dt_program_t *program) {
     for (uint32_t at = kernel->n_loops; at-- > 1;) {
       bool rows = false;
       if (count_columns(program, products, kernel, at - 1, &rows))
-        DT_TRY(try_outer(program, &kernel, 1, at - 1, rows ? LOOSE_STORES : LOOSE_NONE));
+        DT_TRY(try_outer(program, &kernel, 1, at - 1, rows));
     }
   }
   return dt__symenv_status(program->env);

@@ -99,8 +99,11 @@ static bool same_way(const way_t *a, const way_t *b) {
 static bool is_operand(const dt_kernel_t *kernel, uint32_t stage, uint32_t inst) {
   for (uint32_t s = 0; s < kernel->schedules.len && stage == 0; s++) {
     const dt_schedule_t *schedule = &kernel->schedules.items[s];
+    // Where B is made of codes, so are scales and zeros; of squares all is read as it lies.
+    bool all = schedule->kind == DT_SCHEDULE_MATMUL &&
+               (schedule->matmul.bits || schedule->matmul.across.id);
     if (dt__schedule_is_product(schedule) &&
-        (schedule->product.a == inst || schedule->product.b == inst))
+        (all || schedule->product.a == inst || schedule->product.b == inst))
       return true;
   }
   return false;

@@ -8,10 +8,12 @@
 #include "fuse/operands.h"
 
 #include "fuse/body.h"
+#include "fuse/codes.h"
 #include "fuse/fuse.h"
 #include "fuse/loops.h"
 #include "fuse/matmul_rows.h"
 #include "fuse/prune.h"
+#include "fuse/winograd.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
@@ -394,6 +396,25 @@ static dt_status_t add_within(dt_program_t *program, operand_kernel_t *shape, dt
   return NULL;
 }
 
+// The same as two: the place in a vector of `lanes`, and which of the two vectors.
+static dt_status_t add_pairs(dt_program_t *program, operand_kernel_t *shape, dt_buffer_t *buffer,
+                             dt_sym_t *index, blocked_t *d, uint32_t lanes) {
+  dt_symenv_t *env = program->env;
+  dt_sym_t n = dt__sym_const(env, lanes), two = dt__sym_const(env, 2), lane, vector;
+  dt_sym_t within = dt__sym_mod(env, d->v, d->by);
+  index[buffer->rank] = dt__sym_mod(env, within, n);
+  buffer->sizes[buffer->rank++] = n;
+  DT_TRY(shape_add_loop(program, shape, n, DT_SYM_NONE_ID, &lane));
+  index[buffer->rank] = dt__sym_floordiv(env, within, n);
+  buffer->sizes[buffer->rank++] = two;
+  DT_TRY(shape_add_loop(program, shape, two, DT_SYM_NONE_ID, &vector));
+  d->within = dt__sym_add(env, dt__sym_mul(env, vector, n), lane);
+  d->whole = dt__sym_add(env, dt__sym_mul(env, d->block, d->by), d->within);
+  if (!is_multiple(env, d->extent, d->by))
+    shape->condition = dt__sym_lt(env, d->whole, d->extent);
+  return NULL;
+}
+
 static void rename_to(operand_kernel_t *shape, dt_sym_t from, dt_sym_t to) {
   shape->from[shape->n_renames] = from;
   shape->to[shape->n_renames++] = to;
@@ -418,12 +439,14 @@ static void rename_terms(dt_program_t *program, const dt_stage_t *stage, dt_sym_
 }
 
 // [batch…, n // width, k, n % width], or, of words, [batch…, n // width, k // 4, n % width, k % 4].
+// `factor`: what is packed, the load or its cast. With `pairs`, vectors of so many lanes, two of
+// which are a panel's row: [batch…, n // width, k, n % lanes, n % width // lanes].
 static dt_status_t pack_columns(dt_program_t *program, const dt_contraction_t *c, uint32_t width,
-                                uint32_t k_step, dt_kernel_t *out) {
+                                uint32_t k_step, uint32_t factor, uint32_t pairs,
+                                dt_kernel_t *out) {
   dt_symenv_t *env = program->env;
   dt_inst_t load = c->stage->insts.items[c->b];
   bool words = k_step > 1;
-  uint32_t factor = words ? c->b : c->b_factor;
   operand_kernel_t shape = {0};
   dt_buffer_t buffer = {.kind = DT_BUFFER_TEMP, .dtype = c->stage->insts.items[factor].dtype};
   dt_sym_t index[DT_MAX_RANK], var;
@@ -444,7 +467,10 @@ static dt_status_t pack_columns(dt_program_t *program, const dt_contraction_t *c
     if (!moves_linearly(program, &load, c->n))
       shape.inner = shape.n_loops;
   }
-  DT_TRY(add_within(program, &shape, &buffer, index, &n));
+  if (pairs)
+    DT_TRY(add_pairs(program, &shape, &buffer, index, &n, pairs));
+  else
+    DT_TRY(add_within(program, &shape, &buffer, index, &n));
   rename_to(&shape, c->n, n.whole);
   if (words) {
     DT_TRY(add_within(program, &shape, &buffer, index, &k));
@@ -481,7 +507,7 @@ static const char *refusal(dt_program_t *program, const dt_fixed_t *fixed,
   if (!dt__is_fixed(program, fixed, b->buffer) &&
       dt__extent_below(program, c->kernel->extents[c->n_batch], 2))
     return "one row times a matrix that is not constant";
-  if (!rank_fits(program, c, a, 2) || !rank_fits(program, c, b, words ? 4 : 2 + c->stage->n_loops))
+  if (!rank_fits(program, c, a, 2) || !rank_fits(program, c, b, words ? 4 : 3 + c->stage->n_loops))
     return "too many batch dims to pack";
   return NULL;
 }
@@ -547,8 +573,6 @@ static dt_status_t add_schedule(dt_program_t *program, const dt_contraction_t *c
                                 dt_matmul_t matmul) {
   dt_schedule_t schedule = {
       .kind = DT_SCHEDULE_MATMUL, .lanes = lanes, .unroll = 1, .grain = 1, .matmul = matmul};
-  schedule.matmul.a = c->a;
-  schedule.matmul.b = c->b;
   return DT_VEC_PUSH(program->arena, &c->kernel->schedules, schedule) ? NULL : DT_NO_MEMORY();
 }
 
@@ -559,6 +583,14 @@ static const char *refusal_of_terms(dt_program_t *program, const dt_fixed_t *fix
   if (!why && c->stage->n_loops > 1 && !runs)
     why = "it sums over several loops";
   return why;
+}
+
+// Weights of halves are packed as they are, and read at their bytes: micro-kernels widen them.
+static bool stays_half(const dt_program_t *program, const dt_target_t *target,
+                       const dt_fixed_t *fixed, const dt_contraction_t *c) {
+  const dt_inst_t *b = &c->stage->insts.items[c->b];
+  return c->b != c->b_factor && dt__is_fixed(program, fixed, b->buffer) &&
+         (b->dtype == DT_BF16 || (b->dtype == DT_F16 && target->half_convert));
 }
 
 // Integers of 8 bits are taken as they are where there is a row for them, else what they are cast
@@ -574,9 +606,15 @@ static const dt_matmul_row_t *find_row(const dt_target_t *target, const dt_contr
              : dt__matmul_row(target, insts[c->a_factor].dtype, insts[c->b_factor].dtype, sum, why);
 }
 
+typedef struct facts_t {
+  dt_fixed_t fixed;
+  dt_access_t access;
+} facts_t;
+
 static dt_status_t take(dt_program_t *program, const void *with, dt_kernel_t *kernel,
                         const dt_target_t *target, dt_kernel_t *before, uint32_t *n_before) {
-  const dt_fixed_t *fixed = with;
+  const facts_t *facts = with;
+  const dt_fixed_t *fixed = &facts->fixed;
   dt_contraction_t c;
   const dt_matmul_row_t *row = NULL;
   const char *why = NULL;
@@ -602,18 +640,38 @@ static dt_status_t take(dt_program_t *program, const void *with, dt_kernel_t *ke
   dt_matmul_t matmul = {0};
   set_tile(target, row->tile, c.stage->n_loops == 1 && tiles_pack(program, fixed, &c, words),
            &matmul);
+  if (!matmul.own_panels && dt__is_fixed(program, fixed, c.stage->insts.items[c.b].buffer)) {
+    const dt_codes_ctx_t codes = {
+        .target = target, .access = &facts->access, .width = matmul.width};
+    bool taken = false;
+    DT_TRY(dt__take_codes(program, &codes, &c, &matmul, before, n_before, &taken));
+    if (taken)
+      return add_schedule(program, &c, lanes, matmul);
+    DT_TRY(dt__read_halves(program, &facts->access, &c));
+  }
   bool plain = rows_are_plain(program, &c) && (words || !is_small(&c, c.a, c.a_factor));
   const dt_inst_t *a = &c.stage->insts.items[c.a];
-  if (runs && (!plain || dt__program_buffer(program, a->buffer)->layout))
+  if (runs && (!plain || dt__program_buffer(program, a->buffer)->layout)) {
+    bool taken = false;
     set_tile_of_places(program, &c, lanes, target, &matmul);
-  else if (!plain)
+    DT_TRY(dt__take_winograd(program, target, &c, lanes, &matmul, before, n_before, &taken));
+    if (taken)
+      return NULL;
+  } else if (!plain) {
     DT_TRY(copy_rows(program, &c, words, &before[(*n_before)++]));
-  if (!matmul.own_panels)
-    DT_TRY(pack_columns(program, &c, matmul.width, row->k_step, &before[(*n_before)++]));
+  }
+  if (!matmul.own_panels) {
+    bool half = !words && stays_half(program, target, fixed, &c);
+    bool pairs = half && c.stage->insts.items[c.b].dtype == DT_BF16 && matmul.width == 2 * lanes;
+    DT_TRY(pack_columns(program, &c, matmul.width, row->k_step, words || half ? c.b : c.b_factor,
+                        pairs ? lanes : 0, &before[(*n_before)++]));
+  }
   DT_TRY(dt__prune_stage(program, c.stage)); // loads whose casts are replaced
   if (!dt__product_roles(program, kernel, &c, NULL))
     return DT_FAIL(DT_E_INTERNAL, "fuse: %s lost its matrix form", kernel->name);
   DT_TRY(dt__merge_inner_loops(program, c.stage, words ? c.b : DT_NO_INST));
+  matmul.a = c.a;
+  matmul.b = c.b;
   DT_TRY(add_schedule(program, &c, lanes, matmul));
   return dt__symenv_status(program->env);
 }
@@ -622,7 +680,7 @@ dt_status_t dt__operands_each(dt_program_t *program, const dt_target_t *target,
                               dt_operands_fn_t take_one, const void *with) {
   DT_VEC(dt_kernel_t) kernels = {0};
   for (uint32_t k = 0; k < program->kernels.len; k++) {
-    dt_kernel_t before[2];
+    dt_kernel_t before[DT_CODES_BEFORE];
     uint32_t n_before = 0;
     DT_TRY(take_one(program, with, &program->kernels.items[k], target, before, &n_before));
     for (uint32_t b = 0; b < n_before; b++)
@@ -640,7 +698,8 @@ dt_status_t dt__operands_each(dt_program_t *program, const dt_target_t *target,
 dt_status_t dt__fuse_operands(dt_program_t *program, const dt_target_t *target) {
   if (dt__target_has_teams(target))
     return dt__operands_device(program, target);
-  dt_fixed_t fixed;
-  DT_TRY(dt__find_fixed(program, &fixed));
-  return dt__operands_each(program, target, take, &fixed);
+  facts_t facts;
+  DT_TRY(dt__find_fixed(program, &facts.fixed));
+  DT_TRY(dt__access_build(program, &facts.access));
+  return dt__operands_each(program, target, take, &facts);
 }

@@ -45,7 +45,7 @@ const char *dt__contraction_refusal(dt_program_t *program, const dt_contraction_
                                     int64_t least_terms);
 
 // What gives one kernel its schedule as a product, if it is one, and the kernels that it needs in
-// front of it, at most two; `with` is its own.
+// front of it, at most three; `with` is its own.
 typedef dt_status_t (*dt_operands_fn_t)(dt_program_t *program, const void *with,
                                         dt_kernel_t *kernel, const dt_target_t *target,
                                         dt_kernel_t *before, uint32_t *n_before);

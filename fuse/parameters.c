@@ -471,6 +471,9 @@ static void visit_schedule(walk_t *w) {
   for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
     put(w, fields[i]);
   put(w, m->own_panels);
+  put(w, m->bits);
+  put(w, m->block);
+  put(w, m->dots);
 }
 
 static bool runs_once(const dt_program_t *program, const dt_kernel_t *kernel) {
@@ -525,13 +528,17 @@ static bool has_symbols(const dt_symenv_t *env, uint32_t n, const dt_sym_t *vars
   return true;
 }
 
+static bool has_squares(const dt_schedule_t *schedule) {
+  return schedule->kind == DT_SCHEDULE_MATMUL && schedule->matmul.across.id;
+}
+
 // What is looked at by others as it is, or bound by data, stays as it is.
 static bool may_share(const dt_program_t *program, const dt_kernel_t *kernel) {
   dt_buffer_id_t from, to;
   bool good = !kernel->external && !kernel->chain && !kernel->gate.id &&
               kernel->schedules.len == 1 && !kernel->schedules.items[0].predicate.id &&
-              !kernel->schedules.items[0].team && !kernel->by_offset &&
-              has_symbols(program->env, kernel->n_loops, kernel->vars) &&
+              !kernel->schedules.items[0].team && !has_squares(&kernel->schedules.items[0]) &&
+              !kernel->by_offset && has_symbols(program->env, kernel->n_loops, kernel->vars) &&
               !dt__kernel_copies_result(program, kernel, &from, &to) &&
               !dt__kernel_copies_whole(program, kernel, &from, &to);
   for (uint32_t s = 0; good && s < kernel->stages.len; s++) {

@@ -50,7 +50,8 @@ static uint32_t lanes_for(const dt_program_t *program, const dt_kernel_t *kernel
       widest = size > widest ? size : widest;
     }
   }
-  return target->vector_bytes / (uint32_t)widest;
+  uint32_t bytes = target->map_bytes ? target->map_bytes : target->vector_bytes;
+  return bytes / (uint32_t)widest;
 }
 
 // Stores of a map that writes to very many places are most of its code; what reductions add up in
@@ -187,6 +188,52 @@ static int64_t grain_for(int64_t item_work) {
   return item_work >= TASK_WORK ? 1 : (TASK_WORK + item_work - 1) / item_work;
 }
 
+// The extent where the call's sizes say it, else the likely one.
+static dt_sym_t known(dt_program_t *program, dt_sym_t extent) {
+  uint32_t symbols[8], n = dt__sym_symbols(program->env, extent, symbols, 8);
+  bool of_call = n <= 8;
+  for (uint32_t k = 0; of_call && k < n; k++) {
+    dt_symbol_kind_t kind = dt__symbol_info(program->env, symbols[k]).kind;
+    of_call = kind == DT_SYMBOL_SIZE || kind == DT_SYMBOL_INT;
+  }
+  return of_call ? extent : dt__sym_const(program->env, likely(program, extent, 128));
+}
+
+// As stage_work, of a grid item.
+static dt_sym_t item_work(dt_program_t *program, const dt_kernel_t *kernel,
+                          const dt_schedule_t *schedule) {
+  dt_symenv_t *env = program->env;
+  uint32_t n = kernel->n_loops;
+  dt_sym_t work = dt__sym_const(env, 0);
+  for (uint32_t s = 0; s < kernel->stages.len; s++) {
+    const dt_stage_t *stage = &kernel->stages.items[s];
+    dt_sym_t each = dt__sym_const(env, 1 + dt__stage_cost(stage) / 4);
+    for (uint32_t v = 0; v < stage->n_loops; v++)
+      each = dt__sym_mul(env, each, known(program, stage->extents[v]));
+    work = dt__sym_add(env, work, each);
+  }
+  if (schedule->kind != DT_SCHEDULE_OUTER_LANES)
+    return work;
+  dt_sym_t block = dt__sym_const(env, schedule->outer.block);
+  work = dt__sym_mul(env, work, dt__sym_min(env, known(program, kernel->extents[n - 1]), block));
+  return schedule->outer.beside ? dt__sym_mul(env, work, known(program, kernel->extents[n - 2]))
+                                : work;
+}
+
+dt_sym_t dt__schedule_grain(dt_program_t *program, const dt_kernel_t *kernel,
+                            const dt_schedule_t *schedule) {
+  dt_symenv_t *env = program->env;
+  dt_schedule_kind_t kind = schedule->kind;
+  dt_sym_t one = dt__sym_const(env, 1);
+  if (kind != DT_SCHEDULE_SERIAL && kind != DT_SCHEDULE_INNER_LANES &&
+      kind != DT_SCHEDULE_OUTER_LANES)
+    return dt__sym_const(env, schedule->grain > 1 ? schedule->grain : 1);
+  dt_sym_t work = item_work(program, kernel, schedule);
+  if (dt__sym_range(env, work).lo >= TASK_WORK)
+    return one;
+  return dt__sym_ceildiv(env, dt__sym_const(env, TASK_WORK), dt__sym_max(env, one, work));
+}
+
 // Windows: sums of a few elements each, of which neighbours have most, or their weights, in common.
 static bool sums_windows(dt_program_t *program, const dt_kernel_t *kernel) {
   bool any = false;
@@ -311,12 +358,16 @@ static dt_status_t schedule_loops(dt_program_t *program, dt_kernel_t *kernel,
 // Batch loops that B does not know join m, so that short sequences still fill register tiles.
 static dt_status_t schedule_matmul(dt_program_t *program, dt_kernel_t *kernel,
                                    const dt_target_t *target) {
-  DT_TRY(dt__merge_outer_loops(program, kernel, kernel->n_loops - 1));
   dt_schedule_t *schedule = &kernel->schedules.items[0];
   uint32_t a = 0, b = 0;
-  if (!dt__kernel_is_product(kernel, &a, &b))
+  bool squares = !dt__target_has_teams(target) && schedule->matmul.across.id;
+  // Of codes and squares emission verifies that they are products.
+  bool codes = squares || (!dt__target_has_teams(target) && schedule->matmul.bits);
+  if (!squares)
+    DT_TRY(dt__merge_outer_loops(program, kernel, kernel->n_loops - 1));
+  if (!codes && !dt__kernel_is_product(kernel, &a, &b))
     return DT_FAIL(DT_E_INTERNAL, "fuse: %s lost its matrix form", kernel->name);
-  if (!dt__target_has_teams(target) && !schedule->matmul.own_panels)
+  if (!codes && !dt__target_has_teams(target) && !schedule->matmul.own_panels)
     DT_TRY(dt__merge_rows(program, kernel, schedule->matmul.a, schedule->matmul.b,
                           schedule->matmul.tile_rows));
   // Elements of B that one tile reads: with few rows that is what it costs.

@@ -337,7 +337,8 @@ static bool is_closed(const slices_t *s) {
       uint32_t b = kernel->reads[r];
       if (s->carried[b] || program->buffers.items[b].kind == DT_BUFFER_LOCAL || !s->flow.stores[b])
         continue;
-      if (s->flow.stores[b] > 1 || s->members[s->flow.buffers[b].writers[0]].in)
+      const dt_flow_buffer_t *buffer = &s->flow.buffers[b];
+      if (buffer->n_writers > 1 || s->members[buffer->writers[0]].in)
         return false;
     }
   }

@@ -70,15 +70,15 @@ static void remedy_header(const remedy_t *r) {
   }
   dt__text_put(r->out, "copy ");
   put_subject(r, " is ");
-  dt__text_put(r->out, " into contiguous memory before the call; a strided layout has a variant of "
-                       "its own, compiled once");
+  dt__text_put(r->out, " into contiguous memory before the call, or prepare its layout, too "
+                       "(DT_PREPARE_ROWS, DT_PREPARE_STRIDED): it has a variant of its own");
 }
 
 static void remedy_stride(const remedy_t *r) {
   dt__text_put(r->out, "copy ");
   put_subject(r, ".stride(");
-  dt__text_put(r->out, " into memory of one layout before the call; each kind of layout has a "
-                       "variant of its own, compiled once");
+  dt__text_put(r->out, " into memory of one layout before the call, or prepare its layout, too "
+                       "(DT_PREPARE_STRIDED): each kind has a variant of its own");
 }
 
 // ---- Sizes --------------------------------------------------------------------------------------

@@ -143,6 +143,7 @@ static bool take_args_section(options_t *options, char *text) {
 // A machine with 8 lanes of f32, 16 registers and no masked memory, as x86-64-v3 is.
 static dt_target_t described_target(void) {
   return (dt_target_t){.device = DT_CPU,
+                       .fast_conv = true,
                        .cpu = "x86-64-v3",
                        .features = "",
                        .vector_bytes = 32,

@@ -66,7 +66,7 @@ static dt_status_t make_units(dt_jobs_t *jobs, uint32_t threads, dt_cuda_device_
   dt_status_t status = makes && items ? NULL : DT_NO_MEMORY();
   for (uint32_t i = 0; i < n && !status; i++) {
     makes[i] = (make_t){device, {texts[i].data, texts[i].bytes}, &units[i]};
-    items[i] = (dt_job_t){.run = run_make, .arg = &makes[i]};
+    items[i] = (dt_job_t){.run = run_make, .arg = &makes[i], .what = "link", .part = i + 1};
   }
   if (!status && n)
     status = dt__jobs_run(jobs, items, n, threads);

@@ -10,7 +10,6 @@
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
 
-#include <pthread.h>
 #include <stdio.h>
 
 // As for CPUs (backend_llvm/emit/compile.c), and: addresses get the space of memory that they are
@@ -21,14 +20,14 @@
   "simplifycfg,loop-unroll<O2;partial;runtime;no-upperbound>,instcombine<no-verify-fixpoint>,"     \
   "simplifycfg,dce)"
 
-static pthread_once_t target_once = PTHREAD_ONCE_INIT;
-
-static void register_target(void) {
+static void enter_nvptx(void) {
   LLVMInitializeNVPTXTargetInfo();
   LLVMInitializeNVPTXTarget();
   LLVMInitializeNVPTXTargetMC();
   LLVMInitializeNVPTXAsmPrinter();
 }
+
+static dt_llvm_machine_t nvptx = {"nvptx64-nvidia-cuda", enter_nvptx, false};
 
 // The entry whose first code is `code`.
 static dt_status_t emit_entry(dt_emit_t *m, const dt_unit_map_t *map, uint32_t code) {
@@ -81,11 +80,10 @@ dt_status_t dt__cuda_compile_unit(const dt_program_t *program, const dt_unit_map
   (void)snprintf(name, sizeof(name), "ductile.%u", unit);
   dt_emit_t m;
   DT_TRY(dt__emit_open(&m, program, target, name));
-  (void)pthread_once(&target_once, register_target);
   m.device = &dt__cuda_device_emit;
   // Under strict_fp functions have the bits that CPUs give them.
   m.math.fast = target->strict_fp ? NULL : &dt__cuda_device_emit.fast;
-  dt_status_t status = dt__emit_machine(&m, "nvptx64-nvidia-cuda", target, LLVMCodeGenLevelDefault);
+  dt_status_t status = dt__emit_machine(&m, &nvptx, target, LLVMCodeGenLevelDefault);
   if (!status)
     status = dt__cuda_slabs_stride(&m);
   if (!status)

@@ -117,20 +117,35 @@ dt_status_t dt__cuda_gpu_wait(dt_cuda_gpu_t *gpu) {
   return status;
 }
 
-static dt_status_t upload(dt_cuda_gpu_t *gpu, dt_cu_ptr_t to, const void *from, size_t bytes) {
-  DT_TRY(dt__cuda_stage_in(&gpu->staging, gpu->device, gpu->own, to, from, bytes));
-  DT_CUDA_TRY(gpu->device, stream_synchronize, gpu->own);
-  return NULL;
-}
-
-dt_status_t dt__cuda_gpu_upload(dt_cuda_gpu_t *gpu, dt_cu_ptr_t to, const void *from,
-                                size_t bytes) {
+static dt_status_t copy_in(dt_cuda_gpu_t *gpu, dt_pool_t *pool, dt_cu_ptr_t to, const void *from,
+                           size_t bytes) {
   if (bytes == 0)
     return NULL;
   DT_TRY(dt__cuda_enter(gpu->device));
   dt__mutex_lock(&gpu->upload_mutex);
-  dt_status_t status = upload(gpu, to, from, bytes);
+  dt_status_t status =
+      dt__cuda_stage_in(&gpu->staging, gpu->device, pool, gpu->own, to, from, bytes);
   dt__mutex_unlock(&gpu->upload_mutex);
   dt__cuda_leave(gpu->device);
   return status;
+}
+
+dt_status_t dt__cuda_gpu_upload(dt_cuda_gpu_t *gpu, dt_pool_t *pool, const void *from, size_t bytes,
+                                dt_storage_t **out) {
+  dt_storage_t *memory = NULL;
+  *out = NULL;
+  DT_TRY(dt__cuda_memory_queue(gpu, bytes, &memory));
+  dt_status_t status = copy_in(gpu, pool, dt__cuda_address(memory->data), from, bytes);
+  if (status)
+    dt__storage_release(memory);
+  else
+    *out = memory;
+  return status;
+}
+
+dt_status_t dt__cuda_gpu_settle(dt_cuda_gpu_t *gpu) {
+  DT_TRY(dt__cuda_enter(gpu->device));
+  dt_cu_result_t result = gpu->device->cuda->stream_synchronize(gpu->own);
+  dt__cuda_leave(gpu->device);
+  return dt__cuda_check(gpu->device, result, dt__cuda_symbol(DT_CUDA_SYM_stream_synchronize));
 }

@@ -11,6 +11,7 @@
 #include "backend_cuda/driver/driver.h"
 #include "backend_llvm/load/native.h"
 #include "ductile/device.h"
+#include "runtime/base/pool.h"
 #include "runtime/base/thread.h"
 #include "runtime/tensor/tensor.h"
 
@@ -36,8 +37,9 @@ dt_status_t dt__cuda_stage_room(dt_cuda_staging_t *staging, dt_cuda_device_t *de
 dt_status_t dt__cuda_stage_send(dt_cuda_staging_t *staging, dt_cuda_device_t *device,
                                 dt_cu_stream_t stream, dt_cu_ptr_t to, size_t bytes) DT_MUST_USE;
 
-// Queues a copy from host memory, which may be reused when this returns.
-dt_status_t dt__cuda_stage_in(dt_cuda_staging_t *staging, dt_cuda_device_t *device,
+// Queues a copy from host memory, which may be reused when this returns. `pool`: its threads read
+// that memory, which may be a file's that nobody has touched; NULL: the caller does.
+dt_status_t dt__cuda_stage_in(dt_cuda_staging_t *staging, dt_cuda_device_t *device, dt_pool_t *pool,
                               dt_cu_stream_t stream, dt_cu_ptr_t to, const void *from,
                               size_t bytes) DT_MUST_USE;
 // Copies to host memory and waits for it.
@@ -72,9 +74,12 @@ dt_status_t dt__cuda_gpu_wait(dt_cuda_gpu_t *gpu) DT_MUST_USE;
 // An event, the caller's to destroy, behind all work that is queued on any open stream by now; but
 // for streams under capture. On failure *out is NULL.
 dt_status_t dt__cuda_gpu_mark(dt_cuda_gpu_t *gpu, dt_cu_event_t *out) DT_MUST_USE;
-// Copies host memory to the device and waits for it.
-dt_status_t dt__cuda_gpu_upload(dt_cuda_gpu_t *gpu, dt_cu_ptr_t to, const void *from,
-                                size_t bytes) DT_MUST_USE;
+// Copies host memory, which may be reused when this returns, to new memory of the device, where
+// only what is queued on `own` may use it until dt__cuda_gpu_settle has waited for that stream.
+// `pool` fills what is pinned; NULL: the caller alone.
+dt_status_t dt__cuda_gpu_upload(dt_cuda_gpu_t *gpu, dt_pool_t *pool, const void *from, size_t bytes,
+                                dt_storage_t **out) DT_MUST_USE;
+dt_status_t dt__cuda_gpu_settle(dt_cuda_gpu_t *gpu) DT_MUST_USE;
 
 // ---- Conditions of graphs (condition.c) ---------------------------------------------------------
 // The kernel that sets a graph's condition: its words are the condition, the address of a byte and
@@ -112,6 +117,8 @@ dt_status_t dt__cuda_stream_check(const dt_cuda_stream_t *stream, const char *wh
 // without one it is freed after all that is queued anywhere by then.
 dt_status_t dt__cuda_memory_create(dt_cuda_gpu_t *gpu, dt_cuda_stream_t *stream, size_t bytes,
                                    dt_storage_t **out) DT_MUST_USE;
+// The latter; what is not queued on the GPU's own stream may use it after the next wait for that.
+dt_status_t dt__cuda_memory_queue(dt_cuda_gpu_t *gpu, size_t bytes, dt_storage_t **out) DT_MUST_USE;
 // The storage was made by the function above, and is used and freed in the order of the stream.
 bool dt__cuda_memory_is_of(const dt_storage_t *storage, const dt_cuda_stream_t *stream);
 // Frees what waited for the end of a capture. Context current, streams_mutex held.

@@ -128,22 +128,20 @@ bool dt__cuda_memory_is_of(const dt_storage_t *storage, const dt_cuda_stream_t *
   return storage->destroy == destroy && ((const dt_cuda_memory_t *)storage)->stream == stream;
 }
 
-static dt_status_t allocate(dt_cuda_gpu_t *gpu, dt_cu_stream_t stream, size_t bytes,
+static dt_status_t allocate(dt_cuda_gpu_t *gpu, dt_cuda_stream_t *stream, size_t bytes,
                             dt_cu_ptr_t *out) {
-  DT_CUDA_TRY(gpu->device, mem_alloc_async, out, bytes, gpu->pool, stream);
-  // On the GPU's own stream anybody may use it at once.
-  if (stream == gpu->own) {
-    dt_status_t status = dt__cuda_check(gpu->device, gpu->device->cuda->stream_synchronize(stream),
-                                        dt__cuda_symbol(DT_CUDA_SYM_stream_synchronize));
-    if (status)
-      (void)gpu->device->cuda->mem_free_async(*out, stream);
-    return status;
-  }
-  return NULL;
+  if (stream)
+    DT_TRY(dt__cuda_stream_check(stream, "a new tensor"));
+  DT_TRY(dt__cuda_enter(gpu->device));
+  dt_cu_result_t result =
+      gpu->device->cuda->mem_alloc_async(out, bytes, gpu->pool, stream ? stream->handle : gpu->own);
+  dt__cuda_leave(gpu->device);
+  return dt__cuda_check(gpu->device, result, dt__cuda_symbol(DT_CUDA_SYM_mem_alloc_async));
 }
 
-dt_status_t dt__cuda_memory_create(dt_cuda_gpu_t *gpu, dt_cuda_stream_t *stream, size_t bytes,
-                                   dt_storage_t **out) {
+// `stream` NULL: the GPU's own.
+static dt_status_t queue(dt_cuda_gpu_t *gpu, dt_cuda_stream_t *stream, size_t bytes,
+                         dt_storage_t **out) {
   *out = NULL;
   if (bytes >= (size_t)DT_SIZE_LIMIT)
     return DT_FAIL(DT_E_LIMIT, "a storage of %zu bytes; the limit is %lld", bytes,
@@ -152,17 +150,7 @@ dt_status_t dt__cuda_memory_create(dt_cuda_gpu_t *gpu, dt_cuda_stream_t *stream,
   if (!memory)
     return DT_NO_MEMORY();
   dt_cu_ptr_t ptr = 0;
-  dt_status_t status = NULL;
-  if (bytes) {
-    if (stream)
-      status = dt__cuda_stream_check(stream, "a new tensor");
-    if (!status)
-      status = dt__cuda_enter(gpu->device);
-    if (!status) {
-      status = allocate(gpu, stream ? stream->handle : gpu->own, bytes, &ptr);
-      dt__cuda_leave(gpu->device);
-    }
-  }
+  dt_status_t status = bytes ? allocate(gpu, stream, bytes, &ptr) : NULL;
   if (status) {
     dt__free(memory);
     return dt__status_annotate(status, "%zu bytes of device memory", bytes);
@@ -179,4 +167,20 @@ dt_status_t dt__cuda_memory_create(dt_cuda_gpu_t *gpu, dt_cuda_stream_t *stream,
     dt__cuda_stream_retain(stream);
   *out = &memory->storage;
   return NULL;
+}
+
+dt_status_t dt__cuda_memory_queue(dt_cuda_gpu_t *gpu, size_t bytes, dt_storage_t **out) {
+  return queue(gpu, NULL, bytes, out);
+}
+
+dt_status_t dt__cuda_memory_create(dt_cuda_gpu_t *gpu, dt_cuda_stream_t *stream, size_t bytes,
+                                   dt_storage_t **out) {
+  DT_TRY(queue(gpu, stream, bytes, out));
+  // On the GPU's own stream anybody may use it at once.
+  dt_status_t status = !stream && bytes ? dt__cuda_gpu_settle(gpu) : NULL;
+  if (status) {
+    dt__storage_release(*out);
+    *out = NULL;
+  }
+  return status;
 }

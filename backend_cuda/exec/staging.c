@@ -8,7 +8,8 @@
 #include <string.h>
 
 #define HALF DT_CUDA_STAGING_ROOM
-#define PIECE ((size_t)64) // copies begin at multiples of it
+#define PIECE ((size_t)64)        // copies begin at multiples of it
+#define SLICE ((size_t)128 << 10) // what a thread of the pool fills at a time
 _Static_assert(HALF % PIECE == 0, "a half may be filled");
 
 static dt_status_t open_staging(dt_cuda_staging_t *staging, dt_cuda_device_t *device) {
@@ -66,14 +67,36 @@ dt_status_t dt__cuda_stage_send(dt_cuda_staging_t *staging, dt_cuda_device_t *de
   return mark(staging, device, stream, half);
 }
 
-dt_status_t dt__cuda_stage_in(dt_cuda_staging_t *staging, dt_cuda_device_t *device,
+typedef struct filled_t {
+  char *to;
+  const char *from;
+  size_t bytes;
+} filled_t;
+
+static void fill_some(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+  const filled_t *filled = arg;
+  size_t from = (size_t)begin * SLICE, to = (size_t)end * SLICE;
+  (void)worker;
+  memcpy(filled->to + from, filled->from + from, (to < filled->bytes ? to : filled->bytes) - from);
+}
+
+static void fill(dt_pool_t *pool, char *to, const void *from, size_t bytes) {
+  filled_t filled = {to, from, bytes};
+  int64_t slices = (int64_t)((bytes + SLICE - 1) / SLICE);
+  if (pool)
+    dt__pool_run(pool, slices, 1, fill_some, &filled);
+  else
+    fill_some(&filled, 0, slices, 0);
+}
+
+dt_status_t dt__cuda_stage_in(dt_cuda_staging_t *staging, dt_cuda_device_t *device, dt_pool_t *pool,
                               dt_cu_stream_t stream, dt_cu_ptr_t to, const void *from,
                               size_t bytes) {
   for (size_t at = 0; at < bytes; at += HALF) {
     size_t part = bytes - at < HALF ? bytes - at : HALF;
     char *room = NULL;
     DT_TRY(dt__cuda_stage_room(staging, device, part, &room));
-    memcpy(room, (const char *)from + at, part);
+    fill(pool, room, (const char *)from + at, part);
     DT_TRY(dt__cuda_stage_send(staging, device, stream, to + at, part));
   }
   return NULL;

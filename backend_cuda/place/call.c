@@ -5,6 +5,7 @@
 
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
+#include "runtime/exec/timing.h"
 
 #include <time.h>
 
@@ -30,8 +31,13 @@ static dt_status_t wait_for_work(const dt_call_t *call) {
 
 static dt_status_t fetch(const dt_queued_t *queued, void *to, const void *from, size_t bytes) {
   dt_cuda_launch_frame_t *launch = (dt_cuda_launch_frame_t *)queued->frame;
+  dt_recorder_t *recorder = queued->call->recorder;
   launch->follows = false;
+  dt_stamp_t *stamp =
+      recorder ? dt__record_queue(recorder, DT_STAMP_FROM_DEVICE, NULL, NULL, 0) : NULL;
   DT_CUDA_TRY(launch->gpu->device, copy_to_host, to, dt__cuda_address(from), bytes, launch->stream);
+  if (stamp)
+    dt__record_queued(recorder, stamp, bytes);
   return NULL;
 }
 
@@ -103,7 +109,7 @@ static dt_status_t begin_frame(dt_call_t *call, dt_variant_t *variant,
                               .failed = &graph->launch.status,
                               .readbacks = &own->readbacks};
   DT_TRY(dt__queued_begin(&out->queued, bindings));
-  graph->launch.frame.launch = dt__cuda_launch;
+  graph->launch.frame.launch = dt__cuda_launch_of(call);
   graph->launch.gpu = own->gpu;
   graph->launch.stream = own->stream->handle;
   graph->launch.scratch = &own->scratch;
@@ -148,6 +154,8 @@ dt_status_t dt__cuda_call(dt_call_t *call, dt_variant_t *variant, const dt_bindi
   bool graph = false;
   if (own->stream->lent && session->runtime->budget.limited)
     DT_TRY(keep_captured(own, variant));
+  if (call->recorder)
+    DT_TRY(dt__cuda_record_begin(call));
   DT_TRY(dt__stage_copy(call, variant));
   DT_TRY(begin_frame(call, variant, bindings, &frame));
   DT_TRY(dt__graph_wanted(call, variant->compiled, &graph));

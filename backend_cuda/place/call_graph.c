@@ -7,6 +7,7 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
+#include "runtime/exec/timing.h"
 
 #include <string.h>
 
@@ -215,14 +216,30 @@ static dt_status_t set_graph(const dt_call_t *call, const dt_compiled_t *compile
 }
 
 // Kernel by kernel, after everything was prepared. `launches`: how many there were before.
-static dt_status_t launch_kernels(const dt_compiled_t *compiled, uint32_t segment,
-                                  uint64_t launches, dt_graph_frame_t *graph) {
-  graph->launch.frame.launch = dt__cuda_launch;
+static dt_status_t launch_kernels(const dt_call_t *call, const dt_compiled_t *compiled,
+                                  uint32_t segment, uint64_t launches, dt_graph_frame_t *graph) {
+  graph->launch.frame.launch = dt__cuda_launch_of(call);
   graph->launch.frame.region = NULL;
   graph->launch.follows = false;
   graph->launch.launches = launches;
   dt__compiled_queue(compiled, segment, &graph->launch.frame);
+  if (call->recorder)
+    dt__record_run(call->recorder);
   return graph->launch.status;
+}
+
+// One launch, which a recorder knows by the segment.
+static dt_status_t replay(const dt_call_t *call, const dt_variant_t *variant, uint32_t segment,
+                          dt_graph_frame_t *graph) {
+  dt_recorder_t *recorder = call->recorder;
+  if (!recorder)
+    return dt__graph_launch(graph);
+  dt_stamp_t *stamp =
+      dt__record_queue(recorder, DT_STAMP_GRAPH, &variant->compiled->segments[segment], NULL, 0);
+  dt_status_t status = dt__graph_launch(graph);
+  dt__record_queued(recorder, stamp, 0);
+  dt__record_run(recorder);
+  return status;
 }
 
 // Whether the place's executable is of other sizes, and so many of its kernels of other code that
@@ -266,14 +283,14 @@ static dt_status_t launch_graph(const dt_call_t *call, const dt_variant_t *varia
     graph->launch.launches += graph->exec->n;
   } else if (is_far(call, variant, segment, graph)) {
     graphs->counts.direct++;
-    status = launch_kernels(variant->compiled, segment, launches, graph);
+    status = launch_kernels(call, variant->compiled, segment, launches, graph);
     dt__graph_leave(graph->exec);
     return status;
   } else {
     status = set_graph(call, variant->compiled, segment, graph, n_key, out_skip);
   }
   if (!status && !*out_skip && graph->exec->n)
-    status = dt__graph_launch(graph);
+    status = replay(call, variant, segment, graph);
   dt__graph_leave(graph->exec);
   return forgive(call, status, out_skip);
 }
@@ -287,7 +304,9 @@ static dt_status_t prepare(const dt_queued_t *queued, uint32_t segment) {
   dt_cuda_session_t *own = call->session->own;
   dt_frame_t *frame = queued->frame;
   DT_TRY(dt__queued_read(queued, segment));
+  dt__note_part(call->recorder, DT_PROFILE_WAIT);
   DT_TRY(dt__segment_plan(call, variant, segment, frame));
+  dt__note_part(call->recorder, DT_PROFILE_PLAN);
   call->managed = segment == 0;
   DT_TRY(dt__segment_outputs(call, variant, segment));
   if (variant->compiled->n_segments > 1)
@@ -295,7 +314,14 @@ static dt_status_t prepare(const dt_queued_t *queued, uint32_t segment) {
   else
     DT_TRY(dt__session_lease_pool(own, frame->block_bytes, false, &own->block));
   frame->block = dt__cuda_pointer(own->block);
+  dt__note_part(call->recorder, DT_PROFILE_MEMORY);
   return NULL;
+}
+
+// A profile wants times of kernels: they are launched one by one, in the place and memory of their
+// graph.
+static bool is_split(const dt_call_t *call) {
+  return call->recorder && !call->recorder->profile->whole_graphs;
 }
 
 // Each segment has a place of its own in the tree, behind the one before it.
@@ -307,13 +333,18 @@ static dt_status_t run_segment(const dt_call_t *call, const dt_variant_t *varian
   dt_graph_place_t *place = NULL;
   dt_skip_t skip = DT_SKIP_NONE;
   DT_TRY(dt__graph_tree_find(&graphs->tree, variant->id + segment, live, &place));
-  if (!place)
+  if (!place) {
     skip = DT_SKIP_DEPTH;
-  else
+  } else if (is_split(call)) {
+    graphs->counts.direct++;
+    call->recorder->split_graphs++;
+    DT_TRY(launch_kernels(call, variant->compiled, segment, launches, graph));
+  } else {
     DT_TRY(launch_graph(call, variant, bindings, segment, place, graph, &skip));
+  }
   if (skip) {
     *out_skip = skip;
-    return launch_kernels(variant->compiled, segment, launches, graph);
+    return launch_kernels(call, variant->compiled, segment, launches, graph);
   }
   dt__graph_tree_advance(&graphs->tree, place);
   return NULL;

@@ -7,10 +7,14 @@
 
 // ---- Copies ---------------------------------------------------------------------------------------
 
-dt_status_t dt__cuda_constant_upload(const dt_variant_t *variant, const dt_tensor_t *tensor,
-                                     dt_storage_t *to) {
-  return dt__cuda_gpu_upload(dt__cuda_gpu_of(variant->home), dt__cuda_address(to->data),
-                             tensor->data, dt__tensor_bytes(tensor));
+dt_status_t dt__cuda_constant_upload(const dt_variant_t *variant, dt_pool_t *pool,
+                                     const dt_tensor_t *tensor, dt_storage_t **out) {
+  return dt__cuda_gpu_upload(dt__cuda_gpu_of(variant->home), pool, tensor->data,
+                             dt__tensor_bytes(tensor), out);
+}
+
+dt_status_t dt__cuda_constants_uploaded(const dt_variant_t *variant) {
+  return dt__cuda_gpu_settle(dt__cuda_gpu_of(variant->home));
 }
 
 // ---- Once -----------------------------------------------------------------------------------------

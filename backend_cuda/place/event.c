@@ -55,6 +55,24 @@ dt_status_t dt__cuda_event_wait(dt_session_t *session, dt_event_t *event) {
   return dt__cuda_check(device, result, dt__cuda_symbol(DT_CUDA_SYM_stream_wait));
 }
 
+// An event that waits are queued on may be destroyed at once: they stay.
+dt_status_t dt__cuda_hand_over(dt_session_t *session, void *stream) {
+  const dt_cuda_session_t *there = dt__cuda_session(session);
+  dt_cuda_device_t *device = there->gpu->device;
+  dt_cu_event_t event = NULL;
+  DT_TRY(make_handle(there->gpu, &event));
+  DT_TRY(dt__cuda_enter(device));
+  uint32_t symbol = DT_CUDA_SYM_event_record;
+  dt_cu_result_t result = device->cuda->event_record(event, there->stream->handle);
+  if (result == DT_CU_SUCCESS) {
+    symbol = DT_CUDA_SYM_stream_wait;
+    result = device->cuda->stream_wait(stream, event, 0);
+  }
+  (void)device->cuda->event_destroy(event);
+  dt__cuda_leave(device);
+  return dt__cuda_check(device, result, dt__cuda_symbol(symbol));
+}
+
 dt_status_t dt__cuda_event_settle(dt_event_t *event) {
   const cuda_event_t *own = (const cuda_event_t *)event;
   dt_cuda_device_t *device = own->gpu->device;

@@ -103,8 +103,9 @@ dt_status_t dt__cuda_copy(dt_session_t *session, dt_device_t from_place, void *f
 dt_status_t dt__cuda_host_alloc(dt_session_t *session, size_t bytes, void **out) DT_MUST_USE;
 void dt__cuda_host_free(dt_session_t *session, void *ptr);
 // constants.c
-dt_status_t dt__cuda_constant_upload(const dt_variant_t *variant, const dt_tensor_t *tensor,
-                                     dt_storage_t *to) DT_MUST_USE;
+dt_status_t dt__cuda_constant_upload(const dt_variant_t *variant, dt_pool_t *pool,
+                                     const dt_tensor_t *tensor, dt_storage_t **out) DT_MUST_USE;
+dt_status_t dt__cuda_constants_uploaded(const dt_variant_t *variant) DT_MUST_USE;
 dt_status_t dt__cuda_constants_once(const dt_variant_t *variant,
                                     dt_bindings_t *bindings) DT_MUST_USE;
 // retire.c
@@ -115,9 +116,14 @@ void dt__cuda_variant_unload(dt_variant_t *variant);
 dt_status_t dt__cuda_event_make(dt_session_t *session, dt_event_t **out) DT_MUST_USE;
 dt_status_t dt__cuda_event_record(dt_session_t *session, dt_event_t *event) DT_MUST_USE;
 dt_status_t dt__cuda_event_wait(dt_session_t *session, dt_event_t *event) DT_MUST_USE;
+dt_status_t dt__cuda_hand_over(dt_session_t *session, void *stream) DT_MUST_USE;
 dt_status_t dt__cuda_event_settle(dt_event_t *event) DT_MUST_USE;
 dt_status_t dt__cuda_event_query(dt_event_t *event, bool *out_done) DT_MUST_USE;
 void dt__cuda_event_destroy(dt_event_t *event);
+
+// timer.c
+extern const dt_place_timer_t dt__cuda_timer;
+void dt__cuda_rates(const dt_place_t *place, double *out_bytes_per_s, int64_t *out_near_bytes);
 
 // ---- Between the files --------------------------------------------------------------------------
 
@@ -134,6 +140,17 @@ dt_status_t dt__session_lease_pool(dt_cuda_session_t *own, int64_t bytes, bool g
 // The same for segment `segment` of a call, as own->block: it grows where it is.
 dt_status_t dt__session_lease_segment(dt_cuda_session_t *own, uint32_t segment,
                                       int64_t bytes) DT_MUST_USE;
+
+// timer.c. Before a call with a recorder queues anything: whether it may be timed. Context current.
+dt_status_t dt__cuda_record_begin(const dt_call_t *call) DT_MUST_USE;
+// frame->launch of its dt_cuda_frame_t.
+void dt__cuda_launch_recorded(dt_frame_t *frame, dt_kernel_fn_t fn, const uint64_t *words,
+                              int64_t count, int64_t grain);
+typedef void (*dt_cuda_launch_fn_t)(dt_frame_t *frame, dt_kernel_fn_t fn, const uint64_t *words,
+                                    int64_t count, int64_t grain);
+static inline dt_cuda_launch_fn_t dt__cuda_launch_of(const dt_call_t *call) {
+  return call->recorder ? dt__cuda_launch_recorded : dt__cuda_launch;
+}
 
 // staged.c. Replaces call->inputs where some are on the host that should be on the device.
 // DT_E_UNSUPPORTED under a capture, DT_E_NO_MEMORY. Context current.

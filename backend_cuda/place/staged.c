@@ -5,6 +5,7 @@
 
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
+#include "runtime/exec/timing.h"
 
 #include <string.h>
 
@@ -61,10 +62,10 @@ static dt_status_t copy_at_once(dt_cuda_session_t *own) {
                              own->staged_region.base, own->staged_end);
 }
 
-static dt_status_t copy_each(dt_cuda_session_t *own) {
+static dt_status_t copy_each(dt_cuda_session_t *own, dt_pool_t *pool) {
   dt_staged_input_t input;
   for (uint32_t k = 0; dt__staged_next(&own->staged, &k, &input);)
-    DT_TRY(dt__cuda_stage_in(&own->staging, own->gpu->device, own->stream->handle,
+    DT_TRY(dt__cuda_stage_in(&own->staging, own->gpu->device, pool, own->stream->handle,
                              dt__cuda_address(input.to), input.from, input.bytes));
   return NULL;
 }
@@ -72,12 +73,22 @@ static dt_status_t copy_each(dt_cuda_session_t *own) {
 dt_status_t dt__stage_copy(const dt_call_t *call, const dt_variant_t *variant) {
   dt_cuda_session_t *own = call->session->own;
   dt_staged_input_t input;
+  dt_recorder_t *recorder = call->recorder;
+  uint64_t bytes = 0;
   if (own->staged.n == 0)
     return NULL;
   DT_TRY(dt__staged_check(&own->staged, call, variant));
-  DT_TRY(own->staged_end <= DT_CUDA_STAGING_ROOM ? copy_at_once(own) : copy_each(own));
+  dt_stamp_t *stamp =
+      recorder ? dt__record_queue(recorder, DT_STAMP_TO_DEVICE, NULL, NULL, 0) : NULL;
+  DT_TRY(own->staged_end <= DT_CUDA_STAGING_ROOM ? copy_at_once(own)
+                                                 : copy_each(own, call->session->runtime->pool));
   own->staged_count += own->staged.n;
   for (uint32_t k = 0; dt__staged_next(&own->staged, &k, &input);)
-    own->staged_bytes += dt__tensor_bytes(input.given);
+    bytes += dt__tensor_bytes(input.given);
+  own->staged_bytes += bytes;
+  if (stamp) {
+    dt__record_queued(recorder, stamp, bytes);
+    dt__record_part(recorder, DT_PROFILE_MEMORY);
+  }
   return NULL;
 }

@@ -20,8 +20,9 @@ static bool is_pinned(const dt_cuda_t *cuda, void *host) {
 }
 
 // Context current.
-static dt_status_t queue_copy(dt_cuda_session_t *own, dt_device_t from_place, void *from,
+static dt_status_t queue_copy(dt_session_t *session, dt_device_t from_place, void *from,
                               dt_device_t to_place, void *to, size_t bytes) {
+  dt_cuda_session_t *own = session->own;
   dt_cuda_device_t *device = own->gpu->device;
   dt_cu_stream_t stream = own->stream->handle;
   if (from_place != DT_CPU && to_place != DT_CPU) {
@@ -39,7 +40,8 @@ static dt_status_t queue_copy(dt_cuda_session_t *own, dt_device_t from_place, vo
   }
   DT_TRY(dt__cuda_stream_check(own->stream, "a copy of memory that is not pinned"));
   if (host == from)
-    return dt__cuda_stage_in(&own->staging, device, stream, dt__cuda_address(to), from, bytes);
+    return dt__cuda_stage_in(&own->staging, device, session->runtime->pool, stream,
+                             dt__cuda_address(to), from, bytes);
   return dt__cuda_stage_out(&own->staging, device, stream, to, dt__cuda_address(from), bytes);
 }
 
@@ -47,7 +49,7 @@ dt_status_t dt__cuda_copy(dt_session_t *session, dt_device_t from_place, void *f
                           dt_device_t to_place, void *to, size_t bytes) {
   dt_cuda_session_t *own = session->own;
   DT_TRY(dt__cuda_enter(own->gpu->device));
-  dt_status_t status = queue_copy(own, from_place, from, to_place, to, bytes);
+  dt_status_t status = queue_copy(session, from_place, from, to_place, to, bytes);
   dt__cuda_session_note(session);
   dt__cuda_leave(own->gpu->device);
   return status;

@@ -23,14 +23,14 @@
 
 #define MANY_LAUNCHES 64 // `scripts/bench start` shows what it spares (docs/performance.md)
 
+static const dt_llvm_level_t levels[DT_LLVM_LEVELS] = {{"default<O0>", LLVMCodeGenLevelNone},
+                                                       {"default<O1>", LLVMCodeGenLevelLess},
+                                                       {"default<O2>", LLVMCodeGenLevelDefault},
+                                                       {"default<O3>", LLVMCodeGenLevelAggressive}};
+
 const dt_llvm_level_t *dt__llvm_level(const dt_compile_options_t *options) {
   static const dt_llvm_level_t usual = {NULL, LLVMCodeGenLevelDefault};
   static const dt_llvm_level_t quick = {NULL, LLVMCodeGenLevelNone};
-  static const dt_llvm_level_t levels[DT_LLVM_LEVELS] = {
-      {"default<O0>", LLVMCodeGenLevelNone},
-      {"default<O1>", LLVMCodeGenLevelLess},
-      {"default<O2>", LLVMCodeGenLevelDefault},
-      {"default<O3>", LLVMCodeGenLevelAggressive}};
   if (options && options->llvm_level)
     return &levels[(options->llvm_level - 1) % DT_LLVM_LEVELS];
   return options && options->quick ? &quick : &usual;
@@ -197,6 +197,13 @@ dt_status_t dt__emit_finish(dt_emit_t *m, const char *passes, bool host,
   return emit_object(m, out_object, out_bytes);
 }
 
+static const char *kernel_passes(const dt_emit_t *m, const dt_compile_options_t *options) {
+  if (options && options->quick_kernels)
+    return QUICK_PASSES;
+  uint32_t level = m->target->llvm_level;
+  return level ? levels[(level - 1) % DT_LLVM_LEVELS].passes : KERNEL_PASSES;
+}
+
 static dt_status_t compile(dt_emit_t *m, const dt_unit_map_t *map, uint32_t unit,
                            const dt_compile_options_t *options, void **out_object,
                            size_t *out_bytes) {
@@ -205,7 +212,7 @@ static dt_status_t compile(dt_emit_t *m, const dt_unit_map_t *map, uint32_t unit
   LLVMContextSetDiagnosticHandler(m->context, on_diagnostic, m);
   DT_TRY(emit_unit(m, map, unit));
   if (!passes)
-    passes = host ? HOST_PASSES : options && options->quick_kernels ? QUICK_PASSES : KERNEL_PASSES;
+    passes = host ? HOST_PASSES : kernel_passes(m, options);
   return dt__emit_finish(m, passes, host, options, unit, out_object, out_bytes);
 }
 

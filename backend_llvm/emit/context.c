@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static pthread_once_t targets_once = PTHREAD_ONCE_INIT;
+static pthread_mutex_t machines_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t tune_once = PTHREAD_ONCE_INIT;
 static char tune[64]; // LLVM's name of this machine's model, which follows from dt_target_t.tune
 
@@ -20,27 +20,39 @@ static void find_tune(void) {
   LLVMDisposeMessage(name);
 }
 
-static void register_targets(void) {
+static void enter_x86(void) {
   LLVMInitializeX86TargetInfo();
   LLVMInitializeX86Target();
   LLVMInitializeX86TargetMC();
   LLVMInitializeX86AsmPrinter();
 }
 
-dt_status_t dt__emit_machine(dt_emit_t *m, const char *triple, const dt_target_t *described,
+static dt_llvm_machine_t x86 = {"x86_64-unknown-linux-gnu", enter_x86, false};
+
+static dt_status_t find_machine(dt_llvm_machine_t *kind, LLVMTargetRef *out) {
+  char *message = NULL;
+  (void)pthread_mutex_lock(&machines_lock);
+  if (!kind->entered)
+    kind->enter();
+  kind->entered = true;
+  bool missing = LLVMGetTargetFromTriple(kind->triple, out, &message);
+  (void)pthread_mutex_unlock(&machines_lock);
+  if (!missing)
+    return NULL;
+  dt_status_t status = DT_FAIL(DT_E_COMPILE, "code generator: %s", message ? message : "");
+  LLVMDisposeMessage(message);
+  return status;
+}
+
+dt_status_t dt__emit_machine(dt_emit_t *m, dt_llvm_machine_t *kind, const dt_target_t *described,
                              LLVMCodeGenOptLevel level) {
   LLVMTargetRef target = NULL;
-  char *message = NULL;
-  if (LLVMGetTargetFromTriple(triple, &target, &message)) {
-    dt_status_t status = DT_FAIL(DT_E_COMPILE, "code generator: %s", message ? message : "");
-    LLVMDisposeMessage(message);
-    return status;
-  }
-  m->machine = LLVMCreateTargetMachine(target, triple, described->cpu, described->features, level,
-                                       LLVMRelocPIC, LLVMCodeModelSmall);
+  DT_TRY(find_machine(kind, &target));
+  m->machine = LLVMCreateTargetMachine(target, kind->triple, described->cpu, described->features,
+                                       level, LLVMRelocPIC, LLVMCodeModelSmall);
   if (!m->machine)
     return DT_FAIL(DT_E_COMPILE, "code generator: no machine for CPU '%s'", described->cpu);
-  LLVMSetTarget(m->module, triple);
+  LLVMSetTarget(m->module, kind->triple);
   LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(m->machine);
   LLVMSetModuleDataLayout(m->module, layout);
   LLVMDisposeTargetData(layout);
@@ -86,10 +98,8 @@ dt_status_t dt__emit_open(dt_emit_t *m, const dt_program_t *program, const dt_ta
 dt_status_t dt__emit_init(dt_emit_t *m, const dt_program_t *program, const dt_target_t *target,
                           const dt_compile_options_t *options, const char *name) {
   DT_TRY(dt__emit_open(m, program, target, name));
-  pthread_once(&targets_once, register_targets);
-  dt_status_t status =
-      dt__emit_machine(m, "x86_64-unknown-linux-gnu", target->host ? target->host : target,
-                       dt__llvm_level(options)->machine);
+  dt_status_t status = dt__emit_machine(m, &x86, target->host ? target->host : target,
+                                        dt__llvm_level(options)->machine);
   if (status)
     dt__emit_fini(m);
   return status;

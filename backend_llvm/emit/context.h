@@ -70,9 +70,16 @@ dt_status_t dt__emit_open(dt_emit_t *m, const dt_program_t *program, const dt_ta
 // The same with a machine for `target`, or for its host where it is a device.
 dt_status_t dt__emit_init(dt_emit_t *m, const dt_program_t *program, const dt_target_t *target,
                           const dt_compile_options_t *options, const char *name) DT_MUST_USE;
-// The code generator for `triple`, with target->cpu and target->features. x86-64 is known; a device
-// registers its own with LLVM first.
-dt_status_t dt__emit_machine(dt_emit_t *m, const char *triple, const dt_target_t *target,
+// A kind of machine that LLVM generates code for.
+typedef struct dt_llvm_machine_t {
+  const char *triple;
+  void (*enter)(void); // tells LLVM of it
+  bool entered;        // under the lock of dt__emit_machine
+} dt_llvm_machine_t;
+
+// The code generator for machines of `kind`, with target->cpu and target->features. LLVM's list of
+// kinds is one for the process, without a lock of its own: every kind enters it here.
+dt_status_t dt__emit_machine(dt_emit_t *m, dt_llvm_machine_t *kind, const dt_target_t *target,
                              LLVMCodeGenOptLevel level) DT_MUST_USE;
 // How hard LLVM is to try.
 typedef struct dt_llvm_level_t {

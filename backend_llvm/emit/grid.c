@@ -27,6 +27,11 @@ void dt__matmul_tile(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedule_
     *out_cols = dt__sym_const(m->env, cols);
     return;
   }
+  if (schedule->matmul.across.id) {
+    *out_rows = dt__sym_const(m->env, rows);
+    *out_cols = dt__sym_const(m->env, cols);
+    return;
+  }
   dt_sym_t big = matmul_is_big(m, kernel, schedule);
   *out_rows = dt__sym_select(m->env, big, dt__sym_const(m->env, rows * DT_MATMUL_BIG_ROWS),
                              dt__sym_const(m->env, rows));
@@ -75,7 +80,10 @@ uint32_t dt__grid_axes(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedul
     dt_sym_t rows, cols;
     dt__matmul_tile(m, kernel, schedule, &rows, &cols);
     out_extents[n - 2] = dt__sym_ceildiv(m->env, kernel->extents[n - 1], cols);
-    out_extents[n - 1] = dt__sym_ceildiv(m->env, kernel->extents[n - 2], rows);
+    dt_sym_t all = kernel->extents[n - 2];
+    if (schedule->kind == DT_SCHEDULE_MATMUL && schedule->matmul.across.id)
+      all = dt__winograd_squares(m->env, all, schedule->matmul.across, NULL);
+    out_extents[n - 1] = dt__sym_ceildiv(m->env, all, rows);
   }
   if (kernel->chain && dt__schedule_is_product(schedule)) {
     dt_sym_t rows = out_extents[n - 1], cols = out_extents[n - 2];
@@ -119,8 +127,8 @@ dt_sym_t dt__bundle_blocks(dt_emit_t *m, dt_kernel_chain_t bundle) {
 
 dt_sym_t dt__grid_grain(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedule_t *schedule) {
   int64_t grain = schedule->grain > 0 ? schedule->grain : 1;
-  dt_sym_t own = dt__sym_const(m->env, grain);
-  if (schedule->kind != DT_SCHEDULE_MATMUL)
+  dt_sym_t own = dt__schedule_grain(&m->program, kernel, schedule);
+  if (schedule->kind != DT_SCHEDULE_MATMUL || schedule->matmul.across.id)
     return own;
   int64_t fewer = grain / (DT_MATMUL_BIG_ROWS * DT_MATMUL_BIG_COLS);
   dt_sym_t of_big = dt__sym_const(m->env, fewer > 0 ? fewer : 1);
@@ -139,8 +147,10 @@ static int64_t matmul_bytes(const dt_kernel_t *kernel, const dt_schedule_t *sche
     return 0;
   int64_t element = (int64_t)dt_dtype_size(kernel->stages.items[0].reductions.items[0].dtype);
   const dt_matmul_t *matmul = &schedule->matmul;
+  if (matmul->across.id)
+    return dt__winograd_bytes(matmul, (size_t)element);
   return dt__matmul_a_bytes(matmul, (size_t)element) + dt__matmul_c_bytes(matmul, (size_t)element) +
-         dt__matmul_panel_bytes(matmul, (size_t)element);
+         dt__matmul_panel_bytes(kernel, matmul, (size_t)element);
 }
 
 typedef DT_VEC(uint32_t) buffers_t; // [id - 1]

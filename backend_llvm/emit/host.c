@@ -80,13 +80,20 @@ static choice_t choose(dt_host_t *h, uint32_t kernel_index) {
   return best;
 }
 
+static void set_kernel(dt_host_t *h, uint32_t number) {
+  dt_emit_t *m = h->k.m;
+  LLVMBuildStore(m->b, dt__emit_i64(m, number), dt__host_field(h, offsetof(dt_frame_t, kernel)));
+}
+
 // Where kernels are queued, empty work is, too: graphs of them have a node for each kernel.
-static void launch(dt_host_t *h, choice_t choice) {
+static void launch(dt_host_t *h, uint32_t index, choice_t choice) {
   dt_emit_t *m = h->k.m;
   LLVMTypeRef params[5] = {m->t_ptr, m->t_ptr, m->t_ptr, m->t_i64, m->t_i64};
   LLVMTypeRef type = LLVMFunctionType(m->t_void, params, 5, 0);
   LLVMValueRef fn = dt__host_load_field(h, m->t_ptr, offsetof(dt_frame_t, launch));
   LLVMValueRef args[5] = {h->frame, choice.fn, h->words, choice.count, choice.grain};
+  if (h->numbered)
+    set_kernel(h, index + 1);
   LLVMValueRef known = LLVMIsAConstantInt(choice.count);
   if (m->target->queued || (known && LLVMConstIntGetSExtValue(known) > 0)) {
     LLVMBuildCall2(m->b, type, fn, args, 5, "");
@@ -229,8 +236,9 @@ static void put_in_place(dt_host_t *h, const dt_stage_t *stage, LLVMValueRef ent
     put_tensor(h, stage->stores.items[i].buffer, &at);
 }
 
-static dt_status_t run_external(dt_host_t *h, const dt_kernel_t *kernel) {
+static dt_status_t run_external(dt_host_t *h, uint32_t index) {
   dt_emit_t *m = h->k.m;
+  const dt_kernel_t *kernel = &m->program.kernels.items[index];
   LLVMValueRef externals = dt__host_load_field(h, m->t_ptr, offsetof(dt_frame_t, externals));
   LLVMValueRef entry = dt__host_load_at(h, m->t_ptr, externals, kernel->external - 1);
   uint32_t at = 0;
@@ -245,7 +253,7 @@ static dt_status_t run_external(dt_host_t *h, const dt_kernel_t *kernel) {
       .fn = dt__host_load_at(h, m->t_ptr, entry, offsetof(dt_external_entry_t, fn) / 8),
       .count = dt__host_value(h, kernel->extents[0]),
       .grain = dt__emit_i64(m, 1)};
-  launch(h, choice);
+  launch(h, index, choice);
   return NULL;
 }
 
@@ -279,7 +287,7 @@ static dt_status_t run_kernel(dt_host_t *h, uint32_t index) {
   if (!dt__host_launches(&m->program, index))
     return NULL;
   if (kernel->external)
-    return run_external(h, kernel);
+    return run_external(h, index);
   choice_t choice = choose(h, index);
   skip_copy(h, kernel, &choice);
   for (uint32_t i = 0; i < params->n_buffers; i++)
@@ -287,7 +295,7 @@ static dt_status_t run_kernel(dt_host_t *h, uint32_t index) {
   for (uint32_t i = 0; i < params->n_symbols; i++)
     dt__host_store_at(h, dt__host_value(h, dt__symbol_sym(m->env, params->symbols[i])), h->words,
                       (int64_t)params->n_buffers + i);
-  launch(h, choice);
+  launch(h, index, choice);
   return NULL;
 }
 
@@ -336,6 +344,7 @@ static dt_status_t emit_repeat(const run_t *run, const dt_host_step_t *step) {
   char name[32];
   name_repeat(run, step, name, sizeof(name));
   DT_TRY(dt__host_open_repeat(&h, run->p, name, run->symbols, run->readbacks));
+  h.numbered = run->symbols;
   for (uint32_t i = 0; i < step->n_buffers; i++)
     dt__body_place(&h.k, step->buffers[i].id - 1, dt__host_load_at(&h, m->t_ptr, h.table, i));
   h.words = dt__body_slot(&h.k, m->t_i64, most_words(run->p, step->first, step->end));
@@ -358,6 +367,7 @@ static dt_status_t emit_steps(const run_t *run, const char *name, uint32_t first
   dt_host_t h;
   uint32_t words = 1, addresses = 1;
   DT_TRY(dt__host_open(&h, run->p, name, m->t_void, run->symbols, run->readbacks));
+  h.numbered = run->symbols;
   for (uint32_t k = first; k < last; k++) {
     const dt_host_step_t *step = &run->steps[k];
     uint32_t *most = is_shared(step) ? &addresses : &words;
@@ -368,9 +378,8 @@ static dt_status_t emit_steps(const run_t *run, const char *name, uint32_t first
   h.table = dt__body_slot(&h.k, m->t_i64, addresses);
   for (uint32_t k = first; k < last && !m->failure; k++) {
     const dt_host_step_t *step = &run->steps[k];
-    if (!run->symbols) // once: a launch says which kernel it is of
-      LLVMBuildStore(m->b, dt__emit_i64(m, step->first),
-                     dt__host_field(&h, offsetof(dt_frame_t, once_kernel)));
+    if (!h.numbered)
+      set_kernel(&h, step->first);
     if (is_shared(step))
       call_repeat(run, &h, step);
     else

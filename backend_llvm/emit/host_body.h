@@ -24,6 +24,7 @@ typedef struct dt_host_t {
   LLVMValueRef table; // stack, addresses for a step that repeats another
   LLVMValueRef bad;   // plans: a slot (i1), whether anything was computed that has no value
   uint32_t level;     // of the code being made: 1 inside of a loop over slices
+  bool numbered;      // a launch says which kernel it is of
 } dt_host_t;
 
 dt_status_t dt__host_find_symbols(dt_host_program_t *p) DT_MUST_USE;

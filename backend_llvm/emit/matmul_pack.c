@@ -7,8 +7,15 @@
 #include "backend_llvm/emit/loops.h"
 #include "backend_llvm/emit/matmul.h"
 
-int64_t dt__matmul_panel_bytes(const dt_matmul_t *matmul, size_t element) {
-  return matmul->own_panels ? (int64_t)DT_MATMUL_DEPTH * matmul->width * (int64_t)element : 0;
+int64_t dt__matmul_panel_bytes(const dt_kernel_t *kernel, const dt_matmul_t *matmul,
+                               size_t element) {
+  dt_dtype_t held = kernel->stages.items[0].insts.items[matmul->b].dtype;
+  if (matmul->dots)
+    return (int64_t)matmul->tile_rows * DT_MATMUL_BIG_ROWS * dt__matmul_side_stride(matmul) *
+           (int64_t)sizeof(float);
+  return matmul->own_panels || matmul->bits || held == DT_F16
+             ? (int64_t)DT_MATMUL_DEPTH * matmul->width * (int64_t)element
+             : 0;
 }
 
 // Lanes of copy `c` that have a column.

@@ -75,7 +75,8 @@ typedef struct runs_t {
   dt_dtype_t from, to; // halves become f32
   int64_t stride;      // from one row of the copy to the next
   uint32_t lanes;
-  LLVMValueRef table, a_copy, end; // rows of the copy
+  uint32_t level;
+  LLVMValueRef table, a_copy, begin, end; // rows of the copy
 } runs_t;
 
 // In elements: rows have room for as many sums, and bytes lie in words.
@@ -93,21 +94,21 @@ static void copy_vector(const runs_t *r, LLVMValueRef from, LLVMValueRef to, LLV
   dt__emit_store(m, r->to, value, dt__emit_element(m, dt__emit_type(m, r->to), to, at), NULL);
 }
 
-// `length` elements, whole vectors and the rest, in loops of level 5.
+// `length` elements, whole vectors and the rest, in loops of the level behind those of rows.
 static void copy_piece(const runs_t *r, LLVMValueRef from, LLVMValueRef to, LLVMValueRef length) {
   dt_body_t *k = r->k;
   dt_emit_t *m = k->m;
-  dt__body_at(k, 4);
+  dt__body_at(k, r->level + 1);
   LLVMValueRef whole = LLVMBuildAnd(m->b, length, dt__emit_i64(m, -(int64_t)r->lanes), "");
-  LLVMValueRef at = dt__loop_open(k, 5, dt__emit_i64(m, 0), whole, r->lanes);
+  LLVMValueRef at = dt__loop_open(k, r->level + 2, dt__emit_i64(m, 0), whole, r->lanes);
   copy_vector(r, from, to, at, NULL);
-  dt__loop_close(k, 5);
-  at = dt__loop_open(k, 5, whole, length, r->lanes);
+  dt__loop_close(k, r->level + 2);
+  at = dt__loop_open(k, r->level + 2, whole, length, r->lanes);
   LLVMValueRef left = LLVMBuildTrunc(m->b, LLVMBuildSub(m->b, length, at, ""), m->t_i32, "");
   LLVMValueRef mask = LLVMBuildICmp(m->b, LLVMIntULT, dt__emit_ramp(m->t_i32, r->lanes, 1),
                                     dt__emit_splat(m, left, r->lanes), "");
   copy_vector(r, from, to, at, mask);
-  dt__loop_close(k, 5);
+  dt__loop_close(k, r->level + 2);
 }
 
 // The piece that begins at `place`, apart from the row's own, for all rows.
@@ -117,25 +118,30 @@ static void copy_rows(const runs_t *r, LLVMValueRef place, LLVMValueRef to, LLVM
   const dt_inst_t *load = load_of_a(k->kernel, k->schedule->matmul.a);
   LLVMValueRef base = k->bases[load->buffer.id - 1];
   LLVMValueRef stride = dt__emit_i64(m, r->stride);
-  LLVMValueRef row = dt__loop_open(k, 4, dt__emit_i64(m, 0), r->end, 1);
+  LLVMValueRef row = dt__loop_open(k, r->level + 1, r->begin, r->end, 1);
   LLVMValueRef own =
       LLVMBuildLoad2(m->b, m->t_i64, dt__emit_element(m, m->t_i64, r->table, row), "");
   LLVMValueRef from = dt__emit_element(m, dt__emit_memory_type(m, r->from), base,
                                        LLVMBuildAdd(m->b, own, place, ""));
   LLVMValueRef at = LLVMBuildAdd(m->b, LLVMBuildMul(m->b, row, stride, ""), to, "");
   copy_piece(r, from, dt__emit_element(m, dt__emit_type(m, r->to), r->a_copy, at), length);
-  dt__loop_close(k, 4);
+  dt__loop_close(k, r->level + 1);
 }
 
-// Where run number `run` begins, apart from the row's own place.
-static LLVMValueRef run_place(dt_body_t *k, const place_t *place, LLVMValueRef run) {
+// Where run number `run` begins, apart from the row's own place; *out_step: how far on the next one
+// does, where there is but one loop of them.
+LLVMValueRef dt__matmul_run_place(dt_body_t *k, LLVMValueRef run, uint32_t level,
+                                  LLVMValueRef *out_step) {
   dt_emit_t *m = k->m;
   const dt_stage_t *stage = &k->kernel->stages.items[0];
+  place_t place;
+  (void)find_place(m, k->kernel, k->schedule->matmul.a, &place); // verified
   LLVMValueRef all = dt__emit_i64(m, 0);
+  *out_step = all;
   for (uint32_t v = stage->n_loops - 1; v-- > 0;) {
     LLVMValueRef extent = dt__index_scalar(k, stage->extents[v]);
-    LLVMValueRef step = dt__index_scalar(k, place->step[v]);
-    dt__body_at(k, 3);
+    LLVMValueRef step = *out_step = dt__index_scalar(k, place.step[v]);
+    dt__body_at(k, level);
     LLVMValueRef digit = v ? LLVMBuildURem(m->b, run, extent, "") : run;
     run = v ? LLVMBuildUDiv(m->b, run, extent, "") : run;
     all = LLVMBuildAdd(m->b, all, LLVMBuildMul(m->b, digit, step, ""), "");
@@ -143,34 +149,34 @@ static LLVMValueRef run_place(dt_body_t *k, const place_t *place, LLVMValueRef r
   return all;
 }
 
-void dt__matmul_copy_runs(dt_body_t *k, dt_dtype_t to, LLVMValueRef table, LLVMValueRef end,
-                          LLVMValueRef first_k, LLVMValueRef depth) {
+void dt__matmul_copy_runs(dt_body_t *k, dt_dtype_t to, const dt_matmul_rows_t *rows,
+                          LLVMValueRef first_k, LLVMValueRef depth, uint32_t level) {
   dt_emit_t *m = k->m;
   const dt_stage_t *stage = &k->kernel->stages.items[0];
   const dt_inst_t *load = load_of_a(k->kernel, k->schedule->matmul.a);
-  place_t place;
-  (void)find_place(m, k->kernel, k->schedule->matmul.a, &place);
   runs_t r = {.k = k,
               .from = load->dtype,
               .to = to,
               .stride = stride_of(stage->reductions.items[0].dtype, to),
-              .table = table,
+              .level = level,
+              .table = rows->table,
               .a_copy = k->scratch,
-              .end = end};
+              .begin = rows->begin,
+              .end = rows->end};
   r.lanes = m->target->vector_bytes / (uint32_t)dt_dtype_size(r.to);
-  LLVMValueRef run_length = dt__index_scalar(k, stage->extents[stage->n_loops - 1]);
-  dt__body_at(k, 2);
+  LLVMValueRef run_length = dt__index_scalar(k, stage->extents[stage->n_loops - 1]), step;
+  dt__body_at(k, level - 1);
   LLVMValueRef last_k = LLVMBuildAdd(m->b, first_k, depth, "");
   LLVMValueRef first = LLVMBuildUDiv(m->b, first_k, run_length, "");
   LLVMValueRef runs = LLVMBuildAdd(m->b, last_k, run_length, "");
   runs = LLVMBuildUDiv(m->b, LLVMBuildSub(m->b, runs, dt__emit_i64(m, 1), ""), run_length, "");
-  LLVMValueRef run = dt__loop_open(k, 3, first, runs, 1);
+  LLVMValueRef run = dt__loop_open(k, level, first, runs, 1);
   LLVMValueRef begin = LLVMBuildMul(m->b, run, run_length, "");
   LLVMValueRef stop = smaller(m, LLVMBuildAdd(m->b, begin, run_length, ""), last_k);
   LLVMValueRef within = LLVMBuildICmp(m->b, LLVMIntSLT, begin, first_k, "");
   LLVMValueRef from = LLVMBuildSelect(m->b, within, first_k, begin, "");
-  LLVMValueRef at = run_place(k, &place, run);
+  LLVMValueRef at = dt__matmul_run_place(k, run, level, &step);
   at = LLVMBuildAdd(m->b, at, LLVMBuildSub(m->b, from, begin, ""), "");
   copy_rows(&r, at, LLVMBuildSub(m->b, from, first_k, ""), LLVMBuildSub(m->b, stop, from, ""));
-  dt__loop_close(k, 3);
+  dt__loop_close(k, level);
 }

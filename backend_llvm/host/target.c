@@ -72,7 +72,7 @@ static dt_status_t level_of(const char *cpu, dt_cpu_set_t *out) {
 
 dt_status_t dt__host_target(const char *cpu, uint32_t threads, dt_target_t *out) {
   dt_cpu_set_t set = 0;
-  *out = (dt_target_t){.device = DT_CPU, .threads = threads, .parameters = true};
+  *out = (dt_target_t){.device = DT_CPU, .threads = threads, .parameters = true, .fast_conv = true};
   if (cpu && *cpu) {
     DT_TRY(level_of(cpu, &set));
   } else {

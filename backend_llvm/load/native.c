@@ -19,6 +19,7 @@ struct dt_native {
   dt_code_memory_t memory;
   exported_t *functions;
   uint32_t n_functions;
+  size_t code_bytes; // at the beginning of the memory
 };
 
 // ---- Filling --------------------------------------------------------------------------------------
@@ -101,6 +102,7 @@ dt_status_t dt__native_load_image(const dt_image_t *image, const dt_native_file_
   dt_native_t *native = dt__calloc(1, sizeof(*native));
   if (!native)
     return DT_NO_MEMORY();
+  native->code_bytes = image->code_bytes;
   dt_status_t status = load(image, file, &native->memory);
   if (!status)
     status = export_functions(image, native);
@@ -137,6 +139,19 @@ void *dt__native_symbol(const dt_native_t *native, const char *name) {
     if (strcmp(native->functions[i].name, name) == 0)
       return native->functions[i].address;
   return NULL;
+}
+
+bool dt__native_function(const dt_native_t *native, uint32_t index, dt_native_function_t *out) {
+  if (index >= native->n_functions)
+    return false;
+  const char *code = native->functions[index].address;
+  const char *end = (const char *)native->memory.base + native->code_bytes;
+  for (uint32_t k = 0; k < native->n_functions; k++) {
+    const char *other = native->functions[k].address;
+    end = other > code && other < end ? other : end;
+  }
+  *out = (dt_native_function_t){native->functions[index].name, code, (size_t)(end - code)};
+  return true;
 }
 
 size_t dt__native_bytes(const dt_native_t *native) { return native->memory.bytes; }

@@ -81,8 +81,10 @@ typedef struct dt_frame_t {
   // not called: each region's kernels are handed to `launch` once, whatever its predicate says, for
   // a caller that builds something of them.
   void (*region)(struct dt_frame_t *frame, int64_t mark, const void *predicate);
-  void *owner;         // of who made the callbacks; generated code does not look at it
-  int64_t once_kernel; // set by once: which of the ONCE kernels is launched next
+  void *owner; // of who made the callbacks; generated code does not look at it
+  // Which of the program's kernels is launched next. Set by once: the first of its step; by run:
+  // 1 + its number, where it is one of several steps that share code the first one's.
+  int64_t kernel;
 } dt_frame_t;
 
 // Marks nest: IF … [ELSE …] ENDIF, SWITCH … CASE … CASE … ENDSWITCH, and WHILE … AGAIN, after whose
@@ -125,6 +127,14 @@ dt_status_t dt__native_load(const void *object, size_t bytes, dt_native_t **out)
 void dt__native_unload(dt_native_t *native); // NULL allowed; no code of it may be running
 // Address of a defined global function, NULL if there is none.
 void *dt__native_symbol(const dt_native_t *native, const char *name);
+// Defined global function `index`, with its code up to the next one; false: there are no more. In
+// no order.
+typedef struct dt_native_function_t {
+  const char *name;
+  const void *code;
+  size_t bytes;
+} dt_native_function_t;
+bool dt__native_function(const dt_native_t *native, uint32_t index, dt_native_function_t *out);
 size_t dt__native_bytes(const dt_native_t *native);   // mapped
 bool dt__native_is_mapped(const dt_native_t *native); // from a file
 

@@ -56,8 +56,10 @@ static void print_fields(const dt_schedule_t *s, dt_text_t *out) {
   if (s->kind == DT_SCHEDULE_TILES)
     dt__text_printf(out, " side %lld", (long long)s->tiles.side);
   if (s->kind == DT_SCHEDULE_MATMUL)
-    dt__text_printf(out, " matmul %u %u %u %u %u %u %d", matmul->a, matmul->b, matmul->tile_rows,
-                    matmul->tile_cols, matmul->width, matmul->rows, matmul->own_panels);
+    dt__text_printf(out, " matmul %u %u %u %u %u %u %d %u %u %d %d", matmul->a, matmul->b,
+                    matmul->tile_rows, matmul->tile_cols, matmul->width, matmul->rows,
+                    matmul->own_panels, matmul->bits, matmul->block, matmul->dots,
+                    matmul->across.id != 0);
   if (s->kind == DT_SCHEDULE_TEAM_MATMUL)
     dt__text_printf(out, " matmul %u %u %u %u %u %u %u %u %u", team->a, team->b, team->tile_rows,
                     team->tile_cols, team->groups, team->group_rows, team->group_cols, team->depth,
@@ -311,14 +313,24 @@ static uint32_t unit_count(const codes_t *codes, uint32_t entries, uint32_t most
   return units > entries ? entries : (uint32_t)units;
 }
 
-// Products go together, up to `most`, so that their micro-kernels are compiled once. leader[i]: the
-// first of those that go with code i, which has the cost of all of them.
-static void join_products(const codes_t *codes, uint64_t shared, uint64_t most, uint64_t *cost,
+static bool is_shared(const codes_t *codes, uint32_t i) {
+  return codes->items[i].product && codes->items[i].entry == i;
+}
+
+// Products go together, so that their micro-kernels, which cost `shared`, are compiled once: up to
+// what each of the units would have if all had the same, but at least to twice what is shared.
+// leader[i]: the first of those that go with code i, which has the cost of all of them.
+static void join_products(const codes_t *codes, uint64_t shared, uint32_t units, uint64_t *cost,
                           uint32_t *leader) {
   uint32_t head = DT_NO_CODE;
+  uint64_t all = shared, most = 2 * shared;
+  for (uint32_t i = 0; i < codes->n; i++)
+    all += is_shared(codes, i) ? cost[i] - shared : cost[i];
+  if (units && all / units > most)
+    most = all / units;
   for (uint32_t i = 0; i < codes->n; i++) {
     leader[i] = i;
-    if (!codes->items[i].product)
+    if (!is_shared(codes, i))
       continue;
     uint64_t own = cost[i] - shared;
     if (head == DT_NO_CODE || cost[head] + own > most) {
@@ -329,13 +341,6 @@ static void join_products(const codes_t *codes, uint64_t shared, uint64_t most, 
     cost[head] += own;
     cost[i] = 0;
   }
-}
-
-static uint64_t total(const uint64_t *items, uint32_t n) {
-  uint64_t sum = 0;
-  for (uint32_t i = 0; i < n; i++)
-    sum += items[i];
-  return sum;
 }
 
 static dt_status_t assign_units(dt_program_t *program, const codes_t *codes, uint32_t max_units,
@@ -369,8 +374,7 @@ static dt_status_t assign_units(dt_program_t *program, const codes_t *codes, uin
     cost[code->entry] += by_work ? code->work : code->cost;
   }
   n_entries = 0;
-  join_products(codes, by_work ? PRODUCT_WORK : PRODUCT_COST, total(cost, n) / (units + !units),
-                cost, leader);
+  join_products(codes, by_work ? PRODUCT_WORK : PRODUCT_COST, units, cost, leader);
   for (uint32_t i = 0; i < n; i++)
     if (codes->items[i].entry == i && leader[i] == i)
       entries[n_entries++] = (entry_t){cost[i], i};

@@ -13,9 +13,9 @@
 
 // Versions that can be read.
 #define DT_ONNX_MIN_IR 3
-#define DT_ONNX_MAX_IR 13
+#define DT_ONNX_MAX_IR 14
 #define DT_ONNX_MIN_OPSET 1 // operators of old sets are the importer's to refuse
-#define DT_ONNX_MAX_OPSET 27
+#define DT_ONNX_MAX_OPSET 28
 #define DT_ONNX_MAX_ATTRIBUTES 1024u
 #define DT_ONNX_MAX_CALLS 128u // functions that call each other
 

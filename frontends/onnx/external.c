@@ -3,6 +3,7 @@
 #include "frontends/onnx/external.h"
 
 #include "frontends/onnx/visit.h"
+#include "runtime/base/options.h"
 #include "runtime/base/status.h"
 #include "runtime/base/system.h"
 
@@ -148,6 +149,46 @@ dt_status_t dt__onnx_read_location(const char *what, const dt_onnx_tensor_t *ten
   return NULL;
 }
 
+// ---- Memory in the place of files -----------------------------------------------------------------
+static int compare_memory(const void *left, const void *right) {
+  return strcmp(((const dt_onnx_memory_t *)left)->name, ((const dt_onnx_memory_t *)right)->name);
+}
+
+dt_status_t dt__onnx_set_memory(dt_onnx_externals_t *externals, const dt_onnx_options_t *options,
+                                dt_arena_t *arena) {
+  uint32_t n = options->n_memory;
+  if (n > 0 && !options->memory)
+    return DT_FAIL(DT_E_ARGUMENT, "onnx options: memory is NULL");
+  externals->memory.items = DT_ARENA_ARRAY(arena, dt_onnx_memory_t, n);
+  if (n > 0 && !externals->memory.items)
+    return DT_NO_MEMORY();
+  for (uint32_t k = 0; k < n; k++) {
+    dt_onnx_memory_t *memory = &externals->memory.items[k];
+    DT_TRY(DT_ELEMENT_TAKE(dt_onnx_memory_t, memory, options->memory, options->memory_size, k));
+    if (!memory->name || (!memory->data && memory->bytes > 0))
+      return DT_FAIL(DT_E_ARGUMENT, "onnx options: memory[%u]: %s is NULL", k,
+                     memory->name ? "data" : "name");
+    memory->name = dt__arena_strdup(arena, memory->name);
+    if (!memory->name)
+      return DT_NO_MEMORY();
+  }
+  if (n > 0)
+    qsort(externals->memory.items, n, sizeof(dt_onnx_memory_t), compare_memory);
+  for (uint32_t k = 1; k < n; k++)
+    if (compare_memory(&externals->memory.items[k - 1], &externals->memory.items[k]) == 0)
+      return DT_FAIL(DT_E_ARGUMENT, "onnx options: memory: two are named \"%s\"",
+                     externals->memory.items[k].name);
+  externals->memory.len = n;
+  return NULL;
+}
+
+static const dt_onnx_memory_t *find_memory(const dt_onnx_externals_t *externals, const char *name) {
+  dt_onnx_memory_t key = {.name = name};
+  return externals->memory.len == 0 ? NULL
+                                    : bsearch(&key, externals->memory.items, externals->memory.len,
+                                              sizeof(key), compare_memory);
+}
+
 // ---- Finding files --------------------------------------------------------------------------------
 typedef struct place_t {
   dt_onnx_tensor_t *tensor;
@@ -224,8 +265,15 @@ static dt_status_t check_place(const dt_onnx_external_t *file, const place_t *pl
 }
 
 static dt_status_t open_file(const finding_t *f, dt_onnx_external_t *file) {
+  static const unsigned char nothing[1];
   int fd = -1;
   struct stat st;
+  const dt_onnx_memory_t *memory = find_memory(f->externals, file->name);
+  if (memory) {
+    file->memory = memory->bytes > 0 ? memory->data : nothing;
+    file->file_bytes = memory->bytes;
+    return NULL;
+  }
   if (f->externals->folder < 0)
     return DT_FAIL(DT_E_ARGUMENT,
                    "external file \"%s\" of a model in memory: name its folder (data_folder)",
@@ -253,6 +301,8 @@ static dt_status_t set_ranges(finding_t *f, dt_onnx_external_t *file, uint32_t f
     if (bytes > 0)
       spans[n++] = (dt_onnx_span_t){begin, begin + bytes};
   }
+  if (file->memory)
+    return dt__onnx_set_whole(file, f->arena);
   return dt__onnx_set_ranges(file, f->externals->access, n, spans, f->arena, f->limits,
                              &f->externals->bytes);
 }

@@ -34,6 +34,7 @@ typedef struct dt_onnx_external_t {
   uint32_t tensors;
   uint64_t tensor_bytes;              // of all of them
   uint64_t device, inode, file_bytes; // of the file that was found
+  const unsigned char *memory; // the caller's, file_bytes of it, in the file's place; or NULL
   uint32_t n_ranges;
   dt_onnx_range_t *ranges; // rising, apart from each other
 } dt_onnx_external_t;
@@ -41,6 +42,7 @@ typedef struct dt_onnx_external_t {
 typedef struct dt_onnx_externals_t {
   int folder; // open; -1: none
   dt_onnx_access_t access;
+  DT_ONNX_LIST(dt_onnx_memory_t) memory;  // by name, copied but for the data
   DT_ONNX_LIST(dt_onnx_external_t) files; // sorted by path
   uint64_t bytes;                         // that tensors use, of all of them
   dt_mutex_t lock;                        // of `loading`, and of contents while nobody loads
@@ -49,6 +51,9 @@ typedef struct dt_onnx_externals_t {
   bool has_lock;
 } dt_onnx_externals_t;
 
+// What the caller has in memory, sorted. DT_E_ARGUMENT, DT_E_NO_MEMORY.
+dt_status_t dt__onnx_set_memory(dt_onnx_externals_t *externals, const dt_onnx_options_t *options,
+                                dt_arena_t *arena) DT_MUST_USE;
 // Finds the external files of a checked model, sets the tensors' `external` and `external_offset`.
 // `externals` has its folder and access; it needs fini whatever comes.
 dt_status_t dt__onnx_find_external(dt_onnx_externals_t *externals, dt_onnx_model_t *model,
@@ -63,6 +68,8 @@ typedef struct dt_onnx_span_t {
 dt_status_t dt__onnx_set_ranges(dt_onnx_external_t *file, dt_onnx_access_t access, uint32_t n,
                                 dt_onnx_span_t *spans, dt_arena_t *arena,
                                 const dt_onnx_limits_t *limits, uint64_t *io_bytes) DT_MUST_USE;
+// One range, which is there: all of the memory in a file's place. DT_E_NO_MEMORY.
+dt_status_t dt__onnx_set_whole(dt_onnx_external_t *file, dt_arena_t *arena) DT_MUST_USE;
 // The data of an external tensor, which are loaded at the first call with those around them (with
 // all of the file's where it has a checksum); valid until fini. Thread-safe. DT_E_IO (it changed
 // since it was found, …), DT_E_FORMAT (another checksum), DT_E_NO_MEMORY; what ends the pace, after

@@ -64,6 +64,17 @@ dt_status_t dt__onnx_set_ranges(dt_onnx_external_t *file, dt_onnx_access_t acces
   return NULL;
 }
 
+dt_status_t dt__onnx_set_whole(dt_onnx_external_t *file, dt_arena_t *arena) {
+  file->ranges = DT_ARENA_NEW(arena, dt_onnx_range_t);
+  if (!file->ranges)
+    return DT_NO_MEMORY();
+  file->n_ranges = 1;
+  file->ranges->end = file->file_bytes;
+  if (!file->location.has_checksum) // else once that is looked at
+    file->ranges->content = (dt_onnx_bytes_t){.data = file->memory, .bytes = file->file_bytes};
+  return NULL;
+}
+
 static dt_onnx_range_t *find_range(const dt_onnx_external_t *file, uint64_t offset) {
   uint32_t low = 0, high = file->n_ranges;
   while (high - low > 1) {
@@ -144,6 +155,15 @@ static dt_status_t read_and_sum(opened_t *o, unsigned char *piece, unsigned char
   return NULL;
 }
 
+static dt_status_t check_sum(const opened_t *o, const unsigned char *sum) {
+  if (memcmp(sum, o->file->location.checksum, DT_SHA1_BYTES) == 0)
+    return NULL;
+  return DT_FAIL(DT_E_FORMAT,
+                 "%s: external file \"%s\" does not have the checksum that the model gives: it is "
+                 "damaged or another model's",
+                 o->model, o->file->name);
+}
+
 // All ranges of a file with a checksum, which is read once for both.
 static dt_status_t load_checked(opened_t *o) {
   unsigned char sum[DT_SHA1_BYTES];
@@ -158,13 +178,24 @@ static dt_status_t load_checked(opened_t *o) {
     return DT_NO_MEMORY();
   dt_status_t status = read_and_sum(o, piece, sum);
   dt__free(piece);
-  if (!status && memcmp(sum, o->file->location.checksum, sizeof sum) != 0)
-    return DT_FAIL(
-        DT_E_FORMAT,
-        "%s: external file \"%s\" does not have the checksum that the model gives: it is "
-        "damaged or another model's",
-        o->model, o->file->name);
-  return status;
+  return status ? status : check_sum(o, sum);
+}
+
+// Memory with a checksum.
+static dt_status_t sum_memory(opened_t *o) {
+  unsigned char sum[DT_SHA1_BYTES];
+  dt_sha1_t sha1;
+  dt__sha1_init(&sha1);
+  for (uint64_t at = 0; at < o->file->file_bytes; at += SUM_BYTES) {
+    uint64_t left = o->file->file_bytes - at;
+    DT_TRY(dt__onnx_go_on(o->pace, DT_ONNX_WORK_A_LOOK));
+    dt__sha1_add(&sha1, o->file->memory + at, left < SUM_BYTES ? (size_t)left : SUM_BYTES);
+  }
+  dt__sha1_end(&sha1, sum);
+  DT_TRY(check_sum(o, sum));
+  o->file->ranges->content =
+      (dt_onnx_bytes_t){.data = o->file->memory, .bytes = o->file->file_bytes};
+  return NULL;
 }
 
 static void unload(dt_onnx_external_t *file) {
@@ -175,6 +206,8 @@ static void unload(dt_onnx_external_t *file) {
 static dt_status_t load(const dt_onnx_externals_t *externals, dt_onnx_external_t *file,
                         dt_onnx_range_t *range, const char *what, dt_onnx_pace_t *pace) {
   opened_t o = {.externals = externals, .file = file, .model = what, .pace = pace};
+  if (file->memory)
+    return sum_memory(&o);
   DT_TRY(open_again(&o));
   dt_status_t status = file->location.has_checksum ? load_checked(&o) : load_range(&o, range);
   if (status && file->location.has_checksum)

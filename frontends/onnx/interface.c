@@ -16,6 +16,53 @@ static const char *terminated(dt_arena_t *arena, dt_onnx_str_t str) {
   return text;
 }
 
+// ---- What is said of them -------------------------------------------------------------------------
+static dt_status_t take_dims(dt_arena_t *arena, const dt_onnx_shape_t *shape, dt_spec_t *out) {
+  uint32_t rank = shape->dim.len;
+  int64_t *sizes = DT_ARENA_ARRAY(arena, int64_t, rank + 1);
+  const char **dims = DT_ARENA_ARRAY(arena, const char *, rank + 1);
+  if (!sizes || !dims)
+    return DT_NO_MEMORY();
+  for (uint32_t k = 0; k < rank; k++) {
+    const dt_onnx_dim_t *dim = &shape->dim.items[k];
+    bool fixed = (dim->head.has & 1) != 0 && dim->dim_value >= 0;
+    sizes[k] = fixed ? dim->dim_value : -1;
+    dims[k] = fixed                ? dt__arena_printf(arena, "%lld", (long long)dim->dim_value)
+              : dim->dim_param.len ? terminated(arena, dim->dim_param)
+                                   : "?";
+    if (!dims[k])
+      return DT_NO_MEMORY();
+  }
+  *out = (dt_spec_t){.ranked = true, .rank = rank, .sizes = sizes, .dims = dims};
+  return NULL;
+}
+
+static dt_status_t take_spec(dt_arena_t *arena, const dt_onnx_value_t *value, const char *name,
+                             dt_spec_t *out) {
+  const dt_onnx_tensor_type_t *type = value->type ? value->type->tensor_type : NULL;
+  const dt_onnx_dtype_t *dtype = type ? dt__onnx_dtype(type->elem_type) : NULL;
+  if (type && type->shape)
+    DT_TRY(take_dims(arena, type->shape, out));
+  out->name = name;
+  out->dtype = dtype ? dtype->dtype : DT_DTYPE_NONE;
+  return NULL;
+}
+
+static dt_status_t take_specs(dt_onnx_t *file) {
+  const dt_onnx_graph_t *graph = file->model.graph;
+  file->input_specs = DT_ARENA_ARRAY(&file->arena, dt_spec_t, file->n_inputs + 1);
+  file->output_specs = DT_ARENA_ARRAY(&file->arena, dt_spec_t, graph->output.len + 1);
+  if (!file->input_specs || !file->output_specs)
+    return DT_NO_MEMORY();
+  for (uint32_t k = 0; k < file->n_inputs; k++)
+    DT_TRY(take_spec(&file->arena, &graph->input.items[file->inputs[k]], file->input_names[k],
+                     &file->input_specs[k]));
+  for (uint32_t k = 0; k < graph->output.len; k++)
+    DT_TRY(take_spec(&file->arena, &graph->output.items[k], file->output_names[k],
+                     &file->output_specs[k]));
+  return NULL;
+}
+
 dt_status_t dt__onnx_interface(dt_onnx_t *file) {
   const dt_onnx_graph_t *graph = file->model.graph;
   bool *initialized = DT_ARENA_ARRAY(&file->arena, bool, file->model.n_names);
@@ -40,7 +87,15 @@ dt_status_t dt__onnx_interface(dt_onnx_t *file) {
     if (!file->output_names[k])
       return DT_NO_MEMORY();
   }
-  return NULL;
+  return take_specs(file);
+}
+
+const dt_spec_t *dt_onnx_input(const dt_onnx_t *model, uint32_t index) {
+  return index < dt_onnx_n_inputs(model) ? &model->input_specs[index] : NULL;
+}
+
+const dt_spec_t *dt_onnx_output(const dt_onnx_t *model, uint32_t index) {
+  return index < dt_onnx_n_outputs(model) ? &model->output_specs[index] : NULL;
 }
 
 uint32_t dt_onnx_n_inputs(const dt_onnx_t *model) { return model->n_inputs; }

@@ -87,6 +87,7 @@ static dt_status_t read_model(dt_onnx_t *file, const char *path, opening_t *open
                            .arena = &file->arena,
                            .limits = &file->limits,
                            .pace = &opening->pace};
+  DT_TRY(dt__onnx_set_memory(&file->externals, options, &file->arena));
   DT_TRY(read_whole(file, &dt__onnx_model_message, &opening->pace, &file->model));
   DT_TRY(dt__onnx_check(&check));
   DT_TRY(dt__onnx_interface(file));

@@ -21,6 +21,7 @@ struct dt_onnx {
   // terminated.
   uint32_t n_inputs, *inputs;
   const char **input_names, **output_names;
+  dt_spec_t *input_specs, *output_specs;
   atomic_uint_fast32_t shares; // the caller's, and one of each function made of it
 };
 

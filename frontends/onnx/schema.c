@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tables of the format's messages (onnx.proto, IR version 13). A field without a row is
+// The tables of the format's messages (onnx.proto, IR version 14). A field without a row is
 // skipped: documentation, annotations, devices, training.
 #include "frontends/onnx/schema.h"
 

@@ -6,13 +6,16 @@
 
 #include "ductile/base.h"
 #include "ductile/device.h"
+#include "ductile/dlpack.h"
 #include "ductile/explain.h"
 #include "ductile/function.h"
 #include "ductile/graphs.h"
 #include "ductile/ir.h"
+#include "ductile/profile.h"
 #include "ductile/runtime.h"
 #include "ductile/session.h"
 #include "ductile/tensor.h"
 #include "ductile/trace.h"
+#include "ductile/tune.h"
 
 #endif // DUCTILE_DUCTILE_H

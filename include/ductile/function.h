@@ -181,6 +181,12 @@ typedef struct dt_function_options_t {
   uint32_t
       output_size; // bytes from one entry of `outputs` to the next: sizeof(dt_output_decl_t); 0
                    // is taken as the size of the first version that had them
+  // Percent of sampled calls on the CPU, 1 to 100. Sizes that so many of them have, or ranges and
+  // divisors of sizes, get a variant of their own. It is made behind, by a thread at low priority,
+  // and answers these sizes from then on if it was faster in a trial in which it had the same bits.
+  // That is no proof for other data: floats may have other bits than before, within the numerical
+  // policy. docs/tuning.md says more. 0: DUCTILE_HOT_SIZES, else none are made.
+  uint64_t hot_percent;
 } dt_function_options_t;
 
 // Makes a function; traces nothing yet. On failure *out is NULL and closure_free is not called.
@@ -207,6 +213,39 @@ DT_API const dt_output_decl_t *dt_function_output(const dt_function_t *function,
 DT_API uint32_t dt_function_n_inputs(const dt_function_t *function);  // 0 for NULL [any]
 DT_API uint32_t dt_function_n_outputs(const dt_function_t *function); // 0 for NULL [any]
 
+// ---- Results before a call ------------------------------------------------------------------------
+
+// What is known of a value before any call. The library gives it by pointer, so later versions may
+// add fields at its end. Texts are never NULL.
+typedef struct dt_spec_t {
+  const char *name; // "" where nothing names it
+  dt_dtype_t dtype; // DT_DTYPE_NONE: no tensor, or of elements that Ductile does not have
+  bool ranked;      // false: the rank is not known; then `rank` is 0
+  uint32_t rank;
+  const int64_t *sizes; // `rank` sizes, in elements; -1: not the same for all calls
+  // `rank` texts: "768"; "batch", by its declared name; "2*seq + 1", of the sizes of inputs;
+  // "x.size(0)", of a dim that has no name; "?" where the data of a call decide, or nothing is
+  // said.
+  const char *const *dims;
+} dt_spec_t;
+
+// What is known of several values, in their order.
+typedef struct dt_specs_t {
+  uint32_t n;
+  const dt_spec_t *const *items;
+} dt_specs_t;
+
+// The results of a function, in the order of the program's out[], for all sizes that its inputs
+// declare: what a server makes its buffers by, and dt_function_output_sizes (session.h) says in
+// numbers for given inputs. The program is traced from the declared inputs; nothing is compiled,
+// and nothing is remembered. A function whose program needs the sizes of a call tells of the first
+// of its variants instead, in whose dims those sizes may be numbers; DT_E_STATE while it has none.
+// Of a function of a package the package's first variant is asked, without a code generator. *out
+// is the caller's, released with dt_specs_free; NULL on failure. DT_E_ARGUMENT, DT_E_NO_MEMORY,
+// DT_E_FORKED, or what the program failed with. [any]
+DT_API dt_status_t dt_function_outputs(dt_function_t *function, dt_specs_t **out) DT_MUST_USE;
+DT_API void dt_specs_free(dt_specs_t *specs); // NULL allowed [any, each once]
+
 // Which kernels are waited for on a CPU. Both forms have the same bits. A call that must compile
 // much is answered by the first form, which is made in about half the time (DUCTILE_QUICK); the
 // best takes its place behind.
@@ -214,6 +253,16 @@ typedef enum dt_prepare_form_t {
   DT_PREPARE_BEST = 0,
   DT_PREPARE_FIRST, // whatever answers first
 } dt_prepare_form_t;
+
+// How tensor inputs may lie in memory without a compile at a call. Each layout is ready for all
+// inputs in any mix with those above it.
+typedef enum dt_prepare_layout_t {
+  DT_PREPARE_CONTIGUOUS = 0,
+  // Also rows with gaps: the innermost dim has stride 1, the others any strides, as in a slice of a
+  // buffer for the largest batch.
+  DT_PREPARE_ROWS,
+  DT_PREPARE_STRIDED, // also any strides, zero and negative ones too
+} dt_prepare_layout_t;
 
 // Valid when zeroed: for sessions on the CPU.
 typedef struct dt_prepare_options_t {
@@ -224,12 +273,16 @@ typedef struct dt_prepare_options_t {
   int64_t deadline_ns;
   const dt_cancel_t *cancel;
   uint32_t form; // dt_prepare_form_t
+  // dt_prepare_layout_t: but for contiguous inputs, one variant more for each layout up to this
+  // one. Its code is that of strides that are known at a call only; contiguous inputs keep theirs.
+  uint64_t layouts;
 } dt_prepare_options_t;
 
-// Compiles the generic variant from the declared inputs alone (contiguous, without example sizes)
-// and waits for it. Afterwards no call waits for a compiler, unless the program itself
-// distinguishes the call's sizes. If a variant exists, it waits for its kernels at most.
-// DT_E_ARGUMENT if there is no such form. DT_E_STATE if `dynamic` or a
+// Compiles the generic variant from the declared inputs alone (without example sizes), and that of
+// each further layout asked for, and waits for them. Afterwards no call with inputs of these
+// layouts waits for a compiler, unless the program itself distinguishes the call's sizes. If such
+// variants exist, it waits for their kernels at most. DT_E_ARGUMENT if there is no such form or
+// layout. DT_E_STATE if `dynamic` or a
 // mark asks for the sizes of a call. DT_E_UNSUPPORTED if there is no such device. `options` may be
 // NULL. [any]
 DT_API dt_status_t dt_function_prepare(dt_function_t *function,

@@ -33,6 +33,15 @@ typedef enum dt_onnx_access_t {
   DT_ONNX_MAP = 1,
 } dt_onnx_access_t;
 
+// Data that the caller has in memory, in the place of an external file: of the location that
+// tensors give, without "./" before it. `name` is copied. `data` are borrowed, and must not change,
+// until the handle is closed and the last function made of the model is released.
+typedef struct dt_onnx_memory_t {
+  const char *name;
+  const void *data; // may be NULL if there are no bytes
+  size_t bytes;
+} dt_onnx_memory_t;
+
 // Valid when zeroed. Limits on the bytes of files can be raised. The other limits can only be
 // lowered: a larger value is taken as the default.
 typedef struct dt_onnx_options_t {
@@ -52,6 +61,13 @@ typedef struct dt_onnx_options_t {
   // checked. A system call is not interrupted.
   int64_t deadline_ns;
   const dt_cancel_t *cancel;
+  // External data that are in memory already: tensors whose location is one of these names are read
+  // there, and all others from files. Names differ. max_file_bytes and max_external_bytes do not
+  // count them.
+  const dt_onnx_memory_t *memory;
+  uint32_t n_memory;
+  uint32_t memory_size; // bytes from one entry to the next: sizeof(dt_onnx_memory_t). 0 is taken as
+                        // the size of the first version that had them
 } dt_onnx_options_t;
 
 // Opens and checks the model at `path`. `options` may be NULL. On success the caller owns *out and
@@ -99,6 +115,11 @@ DT_API uint32_t dt_onnx_n_inputs(const dt_onnx_t *model);
 DT_API uint32_t dt_onnx_n_outputs(const dt_onnx_t *model);
 DT_API const char *dt_onnx_input_name(const dt_onnx_t *model, uint32_t index);
 DT_API const char *dt_onnx_output_name(const dt_onnx_t *model, uint32_t index);
+// What the model says of them: name, dtype, and dims where it gives them (dt_spec_t): a number, a
+// name, or "?". Of results a model may say nothing: dt_function_outputs of a function of it knows
+// all. Borrowed from the model; NULL if there is no such index. [any]
+DT_API const dt_spec_t *dt_onnx_input(const dt_onnx_t *model, uint32_t index);
+DT_API const dt_spec_t *dt_onnx_output(const dt_onnx_t *model, uint32_t index);
 
 // Valid when zeroed.
 typedef struct dt_onnx_function_options_t {
@@ -127,6 +148,11 @@ typedef struct dt_onnx_function_options_t {
   // true: each call gives the seed. The function has one more input behind the model's, an i64 of
   // rank 0 named "seed", whether or not a node draws. `seed` must then be 0.
   bool seed_input;
+  // DT_BF16: right operands of products (MatMul, Gemm, FusedMatMul) that are initializers of f32
+  // are rounded to bf16 and read at half of their bytes; sums are of f32. Each weight changes by
+  // 2^-9 of itself at most, so that an element of a result is off by 2^-9 times the sum of the
+  // sizes of its products at most. 0: as they are. Other dtypes are DT_E_ARGUMENT.
+  dt_dtype_t weights;
 } dt_onnx_function_options_t;
 
 // Makes a function of the model. Its inputs are dt_onnx_input_name's, its outputs
@@ -142,6 +168,32 @@ typedef struct dt_onnx_function_options_t {
 DT_API dt_status_t dt_onnx_function_create(dt_runtime_t *runtime, dt_onnx_t *model,
                                            const dt_onnx_function_options_t *options,
                                            dt_function_t **out) DT_MUST_USE;
+
+// A node that keeps a model from being compiled.
+typedef struct dt_onnx_obstacle_t {
+  uint32_t node; // among the nodes of the model's graph: in the file's order if each comes after
+                 // what it reads there, else in one in which it does
+  const char *reason; // for people: the node's operator and name, and what is not supported
+} dt_onnx_obstacle_t;
+
+// All of them.
+typedef struct dt_onnx_obstacles_t {
+  uint32_t n;
+  const dt_onnx_obstacle_t *const *items; // by node, rising
+} dt_onnx_obstacles_t;
+
+// Which nodes keep a function from being made of the model; hosts give those to somebody else. All
+// nodes with an operator, an attribute or a type that is not compiled, also those of graphs and
+// functions within, for which the node of the model's own graph stands. If there is none, the model
+// is traced for all sizes that its inputs declare, and the first node that fails there is told. No
+// obstacle does not mean that each call succeeds: some failures only a call's sizes show. *out is
+// the caller's, released with dt_onnx_obstacles_free; NULL on failure: what no node is the reason
+// of, such as an input of unknown rank (DT_E_UNSUPPORTED), and errors as of
+// dt_onnx_function_create. `options` may be NULL. [any]
+DT_API dt_status_t dt_onnx_obstacles(dt_runtime_t *runtime, dt_onnx_t *model,
+                                     const dt_onnx_function_options_t *options,
+                                     dt_onnx_obstacles_t **out) DT_MUST_USE;
+DT_API void dt_onnx_obstacles_free(dt_onnx_obstacles_t *obstacles); // NULL allowed [any, each once]
 
 // Reads a file with one TensorProto (`.pb`, as ONNX's tests have) into a new contiguous tensor. On
 // failure *out is NULL: DT_E_IO, DT_E_FORMAT, DT_E_LIMIT, DT_E_UNSUPPORTED (an element type that

@@ -26,6 +26,39 @@ typedef enum dt_isolation_t {
   DT_ISOLATION_WORKER = 2,
 } dt_isolation_t;
 
+// The host's own memory, for what calls make and work in: results on the CPU and tensors of
+// dt_tensor_create_on, the blocks and scratch of sessions there, and what is computed from
+// constants once. Small things (objects, names, lists), code, what compiles and the evaluator work
+// in, and memory of devices are not taken from it. Both functions may be called from any thread at
+// any time, and must not call into the library.
+typedef struct dt_allocator_t {
+  uint32_t struct_size; // sizeof(dt_allocator_t); 0 is taken as the size of version 0.1
+  // At least `bytes` bytes (never 0) that begin at a multiple of `alignment`, a power of two up to
+  // 64; NULL: there are none, and what asked for them gets DT_E_NO_MEMORY.
+  void *(*take)(void *user, size_t bytes, size_t alignment);
+  // What `take` gave, with the bytes that it was asked for. Tensors may give theirs back when the
+  // runtime is long gone.
+  void (*give)(void *user, void *memory, size_t bytes);
+  void *user;
+} dt_allocator_t;
+
+// Part `part` of a kernel's grid.
+typedef void (*dt_part_fn_t)(void *arg, uint32_t part);
+// The host's own threads, to run kernels on. The runtime then starts no threads for kernels.
+// Results have the bits that they have on its own, and as much scratch.
+typedef struct dt_executor_t {
+  uint32_t struct_size; // sizeof(dt_executor_t); 0 is taken as the size of version 0.1
+  // Calls fn(arg, k) for each k below `n`, once each, on threads of the host's, the one that calls
+  // this among them or not, and returns when all these calls have returned. No part waits for
+  // another, so they may be run one after another. Later parts find less to do, and what the host
+  // leaves out the caller does when this returns. It is called by any thread that is in a call or
+  // makes a variant ready, by several at once, with n at most dt_runtime_options_t.threads; parts
+  // of one must not wait for parts of another that have not begun. Parts do not call into the
+  // library; `run` must not either.
+  void (*run)(void *user, uint32_t n, dt_part_fn_t fn, void *arg);
+  void *user;
+} dt_executor_t;
+
 // Valid when zeroed.
 typedef struct dt_runtime_options_t {
   uint32_t struct_size; // sizeof(dt_runtime_options_t); 0 is taken as the size of version 0.1
@@ -62,6 +95,12 @@ typedef struct dt_runtime_options_t {
   // graphs, too). Not counted: results of plain calls, the caller's tensors and what the driver
   // keeps. 0: DUCTILE_MAX_DEVICE_MIB, else no limit.
   uint64_t max_device_bytes;
+  const dt_allocator_t *allocator; // copied; NULL: the library's own memory
+  const dt_executor_t *executor;   // copied; NULL: threads of the runtime's own
+  // The CPUs of the runtime's threads, as Linux writes lists ("0-3,8"), copied; NULL: DUCTILE_CPUS,
+  // else those of the thread that makes the runtime. Where `threads` and `compile_threads` are 0
+  // they are counted among these. Threads of the host's stay where they are, in calls as well.
+  const char *cpus;
 } dt_runtime_options_t;
 
 // Makes a runtime. Reads the DUCTILE_* variables once. Those of logs and dumps belong to the

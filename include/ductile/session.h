@@ -17,6 +17,13 @@ extern "C" {
 // from inside the program that the call traces, is DT_E_STATE and harms neither use.
 typedef struct dt_session dt_session_t;
 
+// Whose kernels the runtime's threads help with first, where several sessions are in calls at once.
+typedef enum dt_priority_t {
+  DT_PRIORITY_NORMAL = 0,
+  DT_PRIORITY_URGENT = 1, // before others: threads leave kernels of others, between two parts
+  DT_PRIORITY_LATER = 2,  // behind others
+} dt_priority_t;
+
 // Valid when zeroed: a session on the CPU.
 typedef struct dt_session_options_t {
   uint32_t struct_size; // sizeof(dt_session_options_t); 0 is taken as the size of version 0.1
@@ -24,10 +31,14 @@ typedef struct dt_session_options_t {
   int32_t ordinal; // which device of the kind
   void *stream;    // the caller's CUstream of the device's primary context, borrowed until the
                    // session is destroyed; NULL: the session makes its own. NULL on the CPU
+  // Of the session's calls on the CPU. The calling thread works on its own kernels whatever this
+  // is, and a host's executor decides for itself. On a device only DT_PRIORITY_NORMAL: give a
+  // stream of the priority that is wanted.
+  dt_priority_t priority;
 } dt_session_options_t;
 // Makes a session. `options` may be NULL. DT_E_ARGUMENT, DT_E_UNSUPPORTED (no driver, no such
-// device, a stream under capture), DT_E_NO_MEMORY, DT_E_DEVICE, DT_E_FORKED (in a child after fork;
-// see dt_runtime_create). On failure *out is NULL. [any]
+// device, a stream under capture, a priority on a device), DT_E_NO_MEMORY, DT_E_DEVICE,
+// DT_E_FORKED (in a child after fork; see dt_runtime_create). On failure *out is NULL. [any]
 DT_API dt_status_t dt_session_create(dt_runtime_t *runtime, const dt_session_options_t *options,
                                      dt_session_t **out) DT_MUST_USE;
 // NULL allowed. Inside a call of this session, it is destroyed when the call ends. [external]
@@ -53,7 +64,9 @@ typedef struct dt_call_options_t {
 // Runs `function`. `inputs` are n_inputs borrowed tensors. `outputs` are n_outputs places. A place
 // that is NULL receives a new tensor, owned by the caller. A tensor given in a place is written; it
 // must have the result's dtype and sizes, be contiguous, or without gaps in the order that the
-// function asks for (dt_output_decl_t), and overlap no input and no constant. A new result has
+// function asks for (dt_output_decl_t), and overlap no input and no constant. A buffer
+// (dt_tensor_desc_t.room) must have the result's dtype and enough bytes for it, else DT_E_SHAPE
+// says how many are needed; it takes the result's sizes. A new result has
 // memory of its own, even if the program returns an input or a constant unchanged, unless the
 // function's declarations allow it an argument's (DT_INPUT_DONATED, may_alias_input). The first
 // call with inputs that no variant covers traces and compiles. Concurrent callers wait for this one

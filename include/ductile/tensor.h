@@ -10,7 +10,7 @@ extern "C" {
 #endif
 
 // A tensor: dtype, sizes, strides (in elements), and a share in its storage. Reference-counted.
-// Only dt_tensor_rebind changes its metadata.
+// Only dt_tensor_rebind changes its metadata, and dt_call that of a buffer (`room`).
 typedef struct dt_tensor dt_tensor_t;
 
 // Describes a tensor over borrowed memory. Valid when zeroed, except dtype, rank and data.
@@ -27,6 +27,12 @@ typedef struct dt_tensor_desc_t {
   void (*release)(void *user); // called once, after the last release; NULL: nothing
   void *user;
   int32_t ordinal; // which device, 0 to 254; 0 in host memory
+  // Bytes of memory at `data`, where the tensor is a buffer for results; 0: it is not. Given to
+  // dt_call as an output, a buffer takes the rank, sizes and order of the result, whatever it had,
+  // if the bytes are enough, and the getters tell them after the call; bytes behind the result stay
+  // as they are. What `sizes` say must fit in it (DT_E_SHAPE), and strides must be contiguous. A
+  // call that fails may leave other sizes.
+  uint64_t room;
 } dt_tensor_desc_t;
 
 // Makes a tensor over the caller's memory. The memory must stay valid until `release` runs, or,
@@ -57,6 +63,8 @@ DT_API const int64_t *dt_tensor_strides(const dt_tensor_t *tensor); // `rank` va
 // The address of element (0, …, 0). On a device the host may not access it. [any]
 DT_API void *dt_tensor_data(const dt_tensor_t *tensor);
 DT_API int64_t dt_tensor_count(const dt_tensor_t *tensor); // number of elements [any]
+// Bytes of a buffer for results (dt_tensor_desc_t.room); 0 of other tensors. [any]
+DT_API uint64_t dt_tensor_room(const dt_tensor_t *tensor);
 // Bytes of all elements, lying close together as in a contiguous tensor. Packed ones take whole
 // bytes for each row (ductile/base.h). [any]
 DT_API size_t dt_tensor_bytes(const dt_tensor_t *tensor);

@@ -177,7 +177,8 @@ typedef struct dt_stage_t {
 // each has one schedule, OUTER_LANES or SERIAL. They are made when there are schedules. Blocks of
 // the grid are dealt out to them in their order, to each as many as it would have alone.
 typedef struct dt_kernel_t {
-  const char *name; // op names joined, for people
+  const char *name;   // op names joined, for people
+  dt_origin_t origin; // of the node that it was lowered from, as far as passes know; else zeros
   uint32_t n_loops;
   dt_sym_t vars[DT_MAX_LOOPS];
   dt_sym_t extents[DT_MAX_LOOPS];

@@ -285,7 +285,11 @@ dt_status_t dt__lower_node_of(dt_lowering_t *ctx, dt_node_id_t id) {
   dt_lower_fn_t fn = lower_fns[info->lower];
   if (!fn)
     return DT_FAIL(DT_E_INTERNAL, "%s: not decomposed before lowering", info->name);
+  uint32_t before = ctx->program->kernels.len;
   dt_status_t status = fn(ctx, id);
+  for (uint32_t k = before; k < ctx->program->kernels.len; k++)
+    if (!ctx->program->kernels.items[k].origin.op) // else of a node in a body
+      ctx->program->kernels.items[k].origin = node->origin;
   if (!status)
     status = dt__symenv_status(ctx->env);
   return dt__status_annotate(status, "lowering %s (node %u)", info->name, id.id);

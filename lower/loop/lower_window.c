@@ -50,6 +50,27 @@ static void find_place(const overlap_t *o, dt_sym_t at, dt_sym_t j, dt_sym_t *pl
   *inside = dt__sym_and(env, *inside, dt__sym_and(env, range, whole));
 }
 
+// Of windows that do not overlap each element has one term, which a map adds to nothing.
+static dt_status_t end_alone(dt_lowering_t *ctx, dt_node_id_t id, dt_kernel_t *kernel,
+                             dt_stage_t *stage, uint32_t term, const dt_sym_t *at) {
+  dt_dtype_t dtype = dt__lower_node(ctx, id)->dtype;
+  dt_inst_t zero = {.kind = DT_INST_CONST,
+                    .dtype = dtype,
+                    .args = {DT_NO_INST, DT_NO_INST, DT_NO_INST},
+                    .mask = DT_NO_INST};
+  dt_inst_t sum = {.kind = DT_INST_SCALAR,
+                   .dtype = dtype,
+                   .op = DT_SCALAR_add,
+                   .args = {term, DT_NO_INST, DT_NO_INST},
+                   .mask = DT_NO_INST};
+  dt_buffer_id_t buffer;
+  uint32_t value = 0;
+  DT_TRY(dt__stage_add(ctx->program, stage, &zero, &sum.args[1]));
+  DT_TRY(dt__stage_add(ctx->program, stage, &sum, &value));
+  DT_TRY(dt__lower_result(ctx, id, &buffer));
+  return dt__lower_end(ctx, kernel, stage, buffer, at, value);
+}
+
 dt_status_t dt__lower_overlap(dt_lowering_t *ctx, dt_node_id_t id) {
   const dt_node_t *node = dt__lower_node(ctx, id);
   const dt_node_t *in = dt__lower_node(ctx, node->inputs[0]);
@@ -82,5 +103,7 @@ dt_status_t dt__lower_overlap(dt_lowering_t *ctx, dt_node_id_t id) {
     DT_TRY(dt__stage_add(ctx->program, &stage, &test, &mask));
   }
   DT_TRY(dt__lower_read(ctx, &stage, node->inputs[0], old, mask, DT_NO_INST, &reduction.value));
+  if (stage.n_loops == 0)
+    return end_alone(ctx, id, &kernel, &stage, reduction.value, at);
   return dt__lower_end_row(ctx, id, &kernel, &stage, &reduction, at);
 }

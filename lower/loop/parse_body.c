@@ -258,6 +258,13 @@ static dt_status_t parse_matmul(dt_loop_parser_t *p, dt_matmul_t *m) {
   DT_TRY(parse_field(p, "tile", &m->tile_rows));
   DT_TRY(dt__loop_parse_u32(p, &m->tile_cols));
   m->own_panels = dt__scan_accept_word(p->scan, "own_panels");
+  if (dt__scan_accept_word(p->scan, "across"))
+    return dt__sym_parse(p->env, p->scan, &m->across);
+  if (!dt__scan_accept_word(p->scan, "bits"))
+    return NULL;
+  DT_TRY(dt__loop_parse_u32(p, &m->bits));
+  DT_TRY(parse_field(p, "block", &m->block));
+  m->dots = dt__scan_accept_word(p->scan, "dots");
   return NULL;
 }
 

@@ -268,9 +268,16 @@ static int64_t block_of(const dt_schedule_t *schedule) {
                                                    : 1;
 }
 
-static void print_matmul(dt_text_t *out, const dt_matmul_t *m) {
+static void print_matmul(dt_loop_printer_t *printer, const dt_matmul_t *m) {
+  dt_text_t *out = printer->out;
   dt__text_printf(out, " a v%u b v%u width %u rows %u tile %u %u%s", m->a, m->b, m->width, m->rows,
                   m->tile_rows, m->tile_cols, m->own_panels ? " own_panels" : "");
+  if (m->bits)
+    dt__text_printf(out, " bits %u block %u%s", m->bits, m->block, m->dots ? " dots" : "");
+  if (m->across.id) {
+    dt__text_put(out, " across ");
+    dt__print_expr(printer, m->across);
+  }
 }
 
 static void print_team_matmul(dt_text_t *out, const dt_team_matmul_t *m) {
@@ -296,7 +303,7 @@ static void print_schedule(dt_loop_printer_t *printer, const dt_schedule_t *sche
   if (schedule->kind == DT_SCHEDULE_OUTER_LANES && schedule->outer.beside)
     dt__text_printf(out, " beside %u", schedule->outer.beside);
   if (schedule->kind == DT_SCHEDULE_MATMUL)
-    print_matmul(out, &schedule->matmul);
+    print_matmul(printer, &schedule->matmul);
   if (schedule->kind == DT_SCHEDULE_TEAM_MATMUL)
     print_team_matmul(out, &schedule->team_matmul);
   if (schedule->predicate.id) {

@@ -47,7 +47,9 @@ typedef struct dt_matmul_common_t {
 } dt_matmul_common_t;
 
 // A is loaded with stride 1 over k. B's load is from a packed buffer [batch…, ceil(N / width), K,
-// width] at [b…, n // width, k, n % width], whose lanes past N are zero.
+// width] at [b…, n // width, k, n % width], whose lanes past N are zero. Where B is of bf16, and a
+// row of a panel two vectors, these lie in pairs: the last dim is [width / 2, 2], at [n % (width /
+// 2), n % width // (width / 2)].
 typedef struct dt_matmul_t {
   uint32_t a, b;
   uint32_t tile_rows, tile_cols; // multiples of `rows` and `width`
@@ -55,7 +57,26 @@ typedef struct dt_matmul_t {
   uint32_t rows;                 // of the micro-kernel
   bool own_panels; // B's columns lie anywhere and each tile packs its own; else they are packed in
                    // memory
+  bool dots; // with `bits`: A's element is an I8 times a scale for each block, and integers are
+             // multiplied
+  // Not 0: B's element is (code - zero) * scale. B's load is of U8, words of codes of so many bits:
+  // [ceil(N / width), ceil(K / segment) * segment / g, width, 4] at [n // width, k // g, n % width,
+  // k % 4], with g = 32 / bits elements of k in a word, and a segment as below. Code k is bits
+  // (k % g) // 4 * bits and up of its byte; codes past N and K are 0. Scales and zeros have rows of
+  // `width`, one for each `block` elements of k.
+  uint32_t bits;
+  uint32_t block; // a multiple of 16
+  // Not none: m counts places of an image of rows of so many, which are made in squares of 2 x 2
+  // (fuse/winograd.c). Stage 0 sums x times a weight over dy < 3, dx < 3 and channels c. `a` loads
+  // x; `b`, one of the loads that the weight is made of, is at [0, 0, n // width, c, n % width] of
+  // [4, 4, ceil(N / width), C, width] where dy = dx = 0. A tile has `tile_rows` squares.
+  dt_sym_t across;
 } dt_matmul_t;
+// Elements of k of which codes are there whole, and integers summed before they are scaled.
+#define DT_MATMUL_SEGMENT 512
+static inline int64_t dt__matmul_segment(uint32_t block) {
+  return block < DT_MATMUL_SEGMENT ? block : DT_MATMUL_SEGMENT;
+}
 
 // A team reads A and B wherever they are. It keeps `ring` tiles of each, `depth` elements of k
 // deep, in its memory, and works on one while the others are on their way. Each group takes a part

@@ -199,9 +199,29 @@ static dt_status_t verify_tiles(const dt_loop_verifier_t *v, const dt_schedule_t
   return NULL;
 }
 
+// Stage 0 sums over windows of 3 x 3 places and channels.
+static dt_status_t verify_squares(const dt_loop_verifier_t *v, const dt_matmul_t *m) {
+  const dt_kernel_t *kernel = v->kernel;
+  const dt_stage_t *stage = kernel->stages.len ? &kernel->stages.items[0] : NULL;
+  int64_t sides[2] = {0, 0};
+  for (uint32_t k = 0; k < 2 && stage && stage->n_loops == 3; k++)
+    (void)dt__sym_is_const(v->program->env, stage->extents[k], &sides[k]);
+  if (sides[0] != 3 || sides[1] != 3 || m->bits || m->own_panels || kernel->n_loops < 2)
+    return dt__loop_verify_fail(v, "squares of places on loops of another form");
+  return dt__loop_verify_expr(v, m->across, "a row of places");
+}
+
 static dt_status_t verify_matmul(const dt_loop_verifier_t *v, const dt_schedule_t *schedule) {
   if (schedule->team)
     return dt__loop_verify_fail(v, "a matmul schedule of panels with a team of %u", schedule->team);
+  const dt_matmul_t *m = &schedule->matmul;
+  bool codes = m->bits == 2 || m->bits == 4 || m->bits == 8;
+  if ((m->bits && !codes) || (codes && (m->block == 0 || m->block % 16 || m->own_panels)) ||
+      (m->dots && !codes))
+    return dt__loop_verify_fail(v, "a matmul schedule of panels of %u bits in blocks of %u",
+                                m->bits, m->block);
+  if (m->across.id)
+    DT_TRY(verify_squares(v, m));
   return verify_product(v, &schedule->product, schedule->matmul.rows, schedule->matmul.width);
 }
 

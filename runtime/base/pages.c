@@ -18,7 +18,12 @@
 #define MAPPED(bytes) ((bytes) >= LEAST)
 #endif
 
-void *dt__pages_take(size_t bytes) {
+// No bytes are one, since the host is never asked for none.
+static size_t at_least_one(size_t bytes) { return bytes ? bytes : 1; }
+
+void *dt__pages_take(const dt_allocator_t *from, size_t bytes) {
+  if (from)
+    return dt__heap_should_fail() ? NULL : from->take(from->user, at_least_one(bytes), LINE);
   if (!MAPPED(bytes))
     return dt__alloc_aligned(bytes, LINE);
   if (dt__heap_should_fail())
@@ -27,8 +32,10 @@ void *dt__pages_take(size_t bytes) {
   return memory == MAP_FAILED ? NULL : memory;
 }
 
-void dt__pages_give(void *memory, size_t bytes) {
-  if (memory && MAPPED(bytes))
+void dt__pages_give(const dt_allocator_t *from, void *memory, size_t bytes) {
+  if (memory && from)
+    from->give(from->user, memory, at_least_one(bytes));
+  else if (memory && MAPPED(bytes))
     (void)munmap(memory, bytes);
   else
     dt__free(memory);

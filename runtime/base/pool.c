@@ -2,9 +2,9 @@
 // The kernel thread pool. Starting a range is on the path of every kernel launch, so it takes no
 // lock, allocates nothing, and makes no system call while a worker is awake.
 //
-// A caller claims one of a few job slots, fills it in, raises its bit in `work`, which is all that
-// idle workers look at, and opens the slot's gate. Everything a worker must decide is in the gate,
-// one 32-bit word:
+// A caller claims one of a few job slots, fills it in, raises its bit in `work` of the job's level,
+// which is all that idle workers look at, and opens the slot's gate. Everything a worker must
+// decide is in the gate, one 32-bit word:
 //
 //     31 … 16 tickets | 15 … 2 joined | 1 waiting | 0 open
 //
@@ -18,8 +18,15 @@
 // Sleep and wake: a worker counts itself in `sleepers`, then looks at `work` once more; a caller
 // raises its bit, then looks at `sleepers`. Both are sequentially consistent, so one of them sees
 // the other.
+//
+// Beside other programs: a helper that is stopped within a chunk is one that the caller waits for,
+// a whole slice of the scheduler's. So a worker offers its core after a while, between two chunks
+// and not counted in, and gives its ticket back for when it returns. And a worker on its caller's
+// own core can only take turns with it, which the scheduler does not mend while all cores have
+// work: it moves to another one.
 #include "runtime/base/pool.h"
 
+#include "runtime/base/fp.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
 #include "runtime/base/thread.h"
@@ -41,6 +48,8 @@
 #define SPIN_NS 40000
 #define SPINS_BEFORE_YIELD 2000
 #define YIELDS_BEFORE_WAIT 20
+#define OFFER_NS 1000000 // below the slice of any of Linux's schedulers
+#define MOVE_NS 10000000 // a worker moves no more often
 
 #define GATE_OPEN 1u
 #define GATE_WAITING 2u
@@ -65,6 +74,8 @@ typedef struct slot_t {
   cut_t cut;
   dt_range_fn_t fn;
   void *arg;
+  dt_pool_level_t level;
+  int cpu; // that the caller was on; -1: the system does not say
   // On a line of its own: every participant adds to it.
   _Alignas(LINE) _Atomic uint32_t next_chunk;
 } slot_t;
@@ -73,15 +84,20 @@ typedef struct worker_t {
   dt_pool_t *pool;
   pthread_t thread;
   uint32_t id; // 1 to width - 1
+  // The thread's own: when it last moved, and since when it has not offered its core.
+  int64_t moved, busy_since;
 } worker_t;
 
 struct dt_pool {
-  _Alignas(LINE) _Atomic uint32_t work; // a bit for each slot that wants helpers
+  // By level: a bit for each slot that wants helpers.
+  _Alignas(LINE) _Atomic uint32_t work[DT_POOL_LEVELS];
   _Alignas(LINE) _Atomic uint32_t sleepers;
   _Atomic uint32_t wakes; // futex that sleepers wait on; grows with each wake
   _Atomic bool stopping;
   uint32_t width;
-  worker_t *workers; // width - 1
+  dt_executor_t executor; // zeroed: there is none
+  uint32_t n_workers;     // width - 1, or 0 with an executor
+  worker_t *workers;
   slot_t slots[SLOT_COUNT];
 };
 
@@ -123,22 +139,35 @@ static void run_inline(const cut_t *cut, dt_range_fn_t fn, void *arg) {
     run_chunk(cut, chunk, fn, arg, 0);
 }
 
-// Runs chunks of a job that cannot end meanwhile, until none is left.
+// Runs the next chunk of a job that cannot end meanwhile. False: none is left.
+static bool take_chunk(slot_t *slot, uint32_t worker) {
+  uint32_t chunk = atomic_fetch_add_explicit(&slot->next_chunk, 1, memory_order_relaxed);
+  if (chunk >= slot->cut.chunks)
+    return false;
+  run_chunk(&slot->cut, chunk, slot->fn, slot->arg, worker);
+  return true;
+}
+
 static void take_chunks(slot_t *slot, uint32_t worker) {
-  for (;;) {
-    uint32_t chunk = atomic_fetch_add_explicit(&slot->next_chunk, 1, memory_order_relaxed);
-    if (chunk >= slot->cut.chunks)
-      return;
-    run_chunk(&slot->cut, chunk, slot->fn, slot->arg, worker);
+  while (take_chunk(slot, worker)) {
   }
+}
+
+// Work of a level that goes before `level`, or of any with DT_POOL_LEVELS.
+static bool is_work_before(dt_pool_t *pool, dt_pool_level_t level, memory_order order) {
+  uint32_t work = 0;
+  for (uint32_t k = 0; k < (uint32_t)level; k++)
+    work |= atomic_load_explicit(&pool->work[k], order);
+  return work != 0;
 }
 
 // ---- Workers --------------------------------------------------------------------------------------
 
 static void lower_bit(dt_pool_t *pool, uint32_t index) {
   uint32_t bit = 1u << index;
-  if (atomic_load_explicit(&pool->work, memory_order_relaxed) & bit)
-    (void)atomic_fetch_and_explicit(&pool->work, ~bit, memory_order_relaxed);
+  _Atomic uint32_t *work = &pool->work[pool->slots[index].level];
+  if (atomic_load_explicit(work, memory_order_relaxed) & bit)
+    (void)atomic_fetch_and_explicit(work, ~bit, memory_order_relaxed);
 }
 
 static void wake_workers(dt_pool_t *pool, uint32_t most) {
@@ -149,8 +178,51 @@ static void wake_workers(dt_pool_t *pool, uint32_t most) {
   futex_wake(&pool->wakes, asleep < most ? asleep : most);
 }
 
+// To another core than `cpu`, and from there on wherever it may run.
+static void move_off(worker_t *self, int cpu) {
+  cpu_set_t all, others;
+  int64_t now = dt__now_ns();
+  if (now - self->moved < MOVE_NS || sched_getaffinity(0, sizeof(all), &all) != 0)
+    return;
+  self->moved = now;
+  others = all;
+  CPU_CLR((size_t)cpu, &others);
+  if (CPU_COUNT(&others) > 0 && sched_setaffinity(0, sizeof(others), &others) == 0)
+    (void)sched_setaffinity(0, sizeof(all), &all);
+}
+
+// Of a worker that is counted in: somebody else, or itself later, may join for it. Where the caller
+// has shut the gate meanwhile nobody can; then it lowers the bit once more.
+static void give_back(dt_pool_t *pool, uint32_t index) {
+  slot_t *slot = &pool->slots[index];
+  uint32_t gate = atomic_load_explicit(&slot->gate, memory_order_relaxed);
+  do {
+    if (!(gate & GATE_OPEN))
+      return;
+  } while (!atomic_compare_exchange_weak_explicit(&slot->gate, &gate, gate + GATE_TICKET_ONE,
+                                                  memory_order_relaxed, memory_order_relaxed));
+  (void)atomic_fetch_or_explicit(&pool->work[slot->level], 1u << index, memory_order_relaxed);
+}
+
+// Chunks until none is left, work of a level before this one's is there, or the core is to be
+// offered.
+static void take_some(worker_t *self, uint32_t index) {
+  dt_pool_t *pool = self->pool;
+  slot_t *slot = &pool->slots[index];
+  while (!is_work_before(pool, slot->level, memory_order_relaxed)) {
+    if (!take_chunk(slot, self->id)) {
+      lower_bit(pool, index);
+      return;
+    }
+    if (dt__now_ns() - self->busy_since >= OFFER_NS)
+      break;
+  }
+  give_back(pool, index);
+}
+
 // Joins the job in slot `index` if it takes helpers, and works on it. False: it took none.
-static bool help(dt_pool_t *pool, uint32_t index, uint32_t worker, bool was_asleep) {
+static bool help(worker_t *self, uint32_t index, bool was_asleep) {
+  dt_pool_t *pool = self->pool;
   slot_t *slot = &pool->slots[index];
   uint32_t gate = atomic_load_explicit(&slot->gate, memory_order_relaxed);
   uint32_t joined;
@@ -164,8 +236,9 @@ static bool help(dt_pool_t *pool, uint32_t index, uint32_t worker, bool was_asle
     lower_bit(pool, index);
   else if (was_asleep)
     wake_workers(pool, WAKES_BY_WORKER); // the caller wakes a few, who wake the others
-  take_chunks(slot, worker);
-  lower_bit(pool, index);
+  if (slot->cpu >= 0 && sched_getcpu() == slot->cpu)
+    move_off(self, slot->cpu);
+  take_some(self, index);
   uint32_t before = atomic_fetch_sub_explicit(&slot->gate, GATE_JOINED_ONE, memory_order_release);
   // The slot may be another job's by now; a wake without a waiter does nothing.
   if ((before & GATE_WAITING) && (before & GATE_JOINED_MASK) == GATE_JOINED_ONE)
@@ -175,12 +248,14 @@ static bool help(dt_pool_t *pool, uint32_t index, uint32_t worker, bool was_asle
 
 // Helps one job, beginning the search at a slot of the worker's own so that several jobs are spread
 // over the workers. False: there was none.
-static bool help_any(dt_pool_t *pool, uint32_t worker, bool was_asleep) {
-  uint32_t work = atomic_load_explicit(&pool->work, memory_order_relaxed);
-  for (uint32_t i = 0; work && i < SLOT_COUNT; i++) {
-    uint32_t index = (worker + i) % SLOT_COUNT;
-    if ((work >> index & 1u) && help(pool, index, worker, was_asleep))
-      return true;
+static bool help_any(worker_t *self, bool was_asleep) {
+  for (uint32_t level = 0; level < DT_POOL_LEVELS; level++) {
+    uint32_t work = atomic_load_explicit(&self->pool->work[level], memory_order_relaxed);
+    for (uint32_t i = 0; work && i < SLOT_COUNT; i++) {
+      uint32_t index = (self->id + i) % SLOT_COUNT;
+      if ((work >> index & 1u) && help(self, index, was_asleep))
+        return true;
+    }
   }
   return false;
 }
@@ -189,7 +264,7 @@ static bool help_any(dt_pool_t *pool, uint32_t worker, bool was_asleep) {
 static void sleep_for_work(dt_pool_t *pool) {
   uint32_t wakes = atomic_load_explicit(&pool->wakes, memory_order_seq_cst);
   (void)atomic_fetch_add_explicit(&pool->sleepers, 1, memory_order_seq_cst);
-  if (atomic_load_explicit(&pool->work, memory_order_seq_cst) == 0 &&
+  if (!is_work_before(pool, DT_POOL_LEVELS, memory_order_seq_cst) &&
       !atomic_load_explicit(&pool->stopping, memory_order_seq_cst))
     futex_wait(&pool->wakes, wakes);
   (void)atomic_fetch_sub_explicit(&pool->sleepers, 1, memory_order_seq_cst);
@@ -198,23 +273,27 @@ static void sleep_for_work(dt_pool_t *pool) {
 static void *worker_main(void *opaque) {
   worker_t *self = opaque;
   dt_pool_t *pool = self->pool;
-  int64_t idle_since = dt__now_ns();
+  int64_t idle_since = self->busy_since = dt__now_ns();
   bool was_asleep = false;
   for (uint32_t turn = 1; !atomic_load_explicit(&pool->stopping, memory_order_acquire); turn++) {
-    if (help_any(pool, self->id, was_asleep)) {
+    if (help_any(self, was_asleep)) {
       idle_since = dt__now_ns();
       was_asleep = false;
+      if (idle_since - self->busy_since >= OFFER_NS) {
+        (void)sched_yield();
+        self->busy_since = idle_since = dt__now_ns();
+      }
       continue;
     }
     pause_cpu();
     if (turn % 32 != 0 || dt__now_ns() - idle_since < SPIN_NS)
       continue;
-    if (atomic_load_explicit(&pool->work, memory_order_relaxed)) {
+    if (is_work_before(pool, DT_POOL_LEVELS, memory_order_relaxed)) {
       (void)sched_yield(); // a caller is between raising its bit and opening the gate
       continue;
     }
     sleep_for_work(pool);
-    idle_since = dt__now_ns();
+    idle_since = self->busy_since = dt__now_ns();
     was_asleep = true;
   }
   return NULL;
@@ -242,20 +321,22 @@ static void pool_free(dt_pool_t *pool) {
   dt__free(pool);
 }
 
-dt_status_t dt__pool_create(uint32_t threads, dt_pool_t **out) {
+dt_status_t dt__pool_create(uint32_t threads, const dt_executor_t *executor, dt_pool_t **out) {
   *out = NULL;
   if (threads < 1 || threads > MOST_THREADS)
     return DT_FAIL(DT_E_ARGUMENT, "a pool of %u threads; expected 1 to %d", threads, MOST_THREADS);
   dt_pool_t *pool = dt__alloc_aligned(sizeof(*pool), LINE);
   if (!pool)
     return DT_NO_MEMORY();
-  *pool = (dt_pool_t){.width = threads};
+  *pool = (dt_pool_t){.width = threads, .n_workers = executor ? 0 : threads - 1};
+  if (executor)
+    pool->executor = *executor;
   pool->workers = dt__calloc(threads, sizeof(*pool->workers));
   if (!pool->workers) {
     pool_free(pool);
     return DT_NO_MEMORY();
   }
-  for (uint32_t i = 0; i + 1 < threads; i++) {
+  for (uint32_t i = 0; i < pool->n_workers; i++) {
     worker_t *worker = &pool->workers[i];
     *worker = (worker_t){.pool = pool, .id = i + 1};
     char name[16];
@@ -274,7 +355,7 @@ dt_status_t dt__pool_create(uint32_t threads, dt_pool_t **out) {
 void dt__pool_destroy(dt_pool_t *pool) {
   if (!pool)
     return;
-  stop_workers(pool, pool->width - 1);
+  stop_workers(pool, pool->n_workers);
   pool_free(pool);
 }
 
@@ -319,16 +400,18 @@ static void wait_for_helpers(slot_t *slot) {
   }
 }
 
-static void run_shared(dt_pool_t *pool, uint32_t index, const cut_t *cut, dt_range_fn_t fn,
-                       void *arg) {
+static void run_shared(dt_pool_t *pool, uint32_t index, dt_pool_level_t level, const cut_t *cut,
+                       dt_range_fn_t fn, void *arg) {
   slot_t *slot = &pool->slots[index];
+  slot->level = level;
+  slot->cpu = sched_getcpu();
   slot->cut = *cut;
   slot->fn = fn;
   slot->arg = arg;
   atomic_store_explicit(&slot->next_chunk, 0, memory_order_relaxed);
   uint32_t helpers = cut->chunks < pool->width ? cut->chunks - 1 : pool->width - 1;
   // The bit is raised first: whoever joins may lower it, and then it stays down.
-  (void)atomic_fetch_or_explicit(&pool->work, 1u << index, memory_order_seq_cst);
+  (void)atomic_fetch_or_explicit(&pool->work[level], 1u << index, memory_order_seq_cst);
   atomic_store_explicit(&slot->gate, GATE_OPEN | helpers * GATE_TICKET_ONE, memory_order_release);
   wake_workers(pool, helpers < WAKES_BY_CALLER ? helpers : WAKES_BY_CALLER);
 
@@ -337,10 +420,38 @@ static void run_shared(dt_pool_t *pool, uint32_t index, const cut_t *cut, dt_ran
   lower_bit(pool, index);
   (void)atomic_fetch_and_explicit(&slot->gate, GATE_JOINED_MASK, memory_order_relaxed);
   wait_for_helpers(slot);
+  lower_bit(pool, index); // whoever gave a ticket back was counted in until now
   atomic_store_explicit(&slot->claimed, false, memory_order_release);
 }
 
+// A range on threads of the host's, in its caller's memory.
+typedef struct hosted_t {
+  slot_t slot;
+  uint32_t parts;
+} hosted_t;
+
+static void run_part(void *opaque, uint32_t part) {
+  hosted_t *hosted = opaque;
+  if (part >= hosted->parts)
+    return; // it has no scratch
+  uint32_t before = dt__fp_enter();
+  take_chunks(&hosted->slot, part);
+  dt__fp_leave(before);
+}
+
+static void run_hosted(const dt_pool_t *pool, const cut_t *cut, dt_range_fn_t fn, void *arg) {
+  hosted_t hosted = {.slot = {.cut = *cut, .fn = fn, .arg = arg},
+                     .parts = cut->chunks < pool->width ? cut->chunks : pool->width};
+  pool->executor.run(pool->executor.user, hosted.parts, run_part, &hosted);
+  take_chunks(&hosted.slot, 0); // what is left
+}
+
 void dt__pool_run(dt_pool_t *pool, int64_t count, int64_t grain, dt_range_fn_t fn, void *arg) {
+  dt__pool_run_at(pool, DT_POOL_NORMAL, count, grain, fn, arg);
+}
+
+void dt__pool_run_at(dt_pool_t *pool, dt_pool_level_t level, int64_t count, int64_t grain,
+                     dt_range_fn_t fn, void *arg) {
   if (count <= 0)
     return;
   if (grain < 1)
@@ -354,9 +465,13 @@ void dt__pool_run(dt_pool_t *pool, int64_t count, int64_t grain, dt_range_fn_t f
     run_inline(&cut, fn, arg);
     return;
   }
+  if (pool->executor.run) {
+    run_hosted(pool, &cut, fn, arg);
+    return;
+  }
   uint32_t index = claim_slot(pool);
   if (index == SLOT_COUNT)
     run_inline(&cut, fn, arg); // as many callers as slots: the cores are busy anyway
   else
-    run_shared(pool, index, &cut, fn, arg);
+    run_shared(pool, index, level, &cut, fn, arg);
 }

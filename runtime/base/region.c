@@ -4,6 +4,7 @@
 #include "runtime/base/region.h"
 
 #include "runtime/base/memory.h"
+#include "runtime/base/pages.h"
 #include "runtime/base/system.h"
 
 #include <errno.h>
@@ -36,7 +37,7 @@ static bool populate(char *base, size_t from, size_t to) {
 }
 
 bool dt__region_reserve(dt_region_t *region) {
-  if (!MAY_RESERVE || dt__heap_should_fail())
+  if (!MAY_RESERVE || region->from || dt__heap_should_fail())
     return false;
   void *base = dt__sys_map(RESERVE, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -64,7 +65,8 @@ static bool take(dt_region_t *region, size_t bytes) {
   if (!dt__add_size(bytes, LINE - 1, &rounded))
     return false;
   rounded = rounded / LINE * LINE;
-  region->base = dt__alloc_aligned(rounded, LINE);
+  region->base =
+      region->from ? dt__pages_take(region->from, rounded) : dt__alloc_aligned(rounded, LINE);
   region->bytes = region->base ? rounded : 0;
   return region->base != NULL;
 }
@@ -84,7 +86,7 @@ bool dt__region_extend(dt_region_t *region, size_t used, size_t bytes) {
     return true;
   if (bytes <= region->reserved)
     return grow_in_place(region, bytes);
-  dt_region_t next = {0};
+  dt_region_t next = {.from = region->from};
   if (!take(&next, bytes))
     return false;
   if (used)
@@ -105,7 +107,9 @@ void dt__region_shrink(dt_region_t *region, size_t bytes) {
 void dt__region_free(dt_region_t *region) {
   if (region->reserved)
     (void)munmap(region->base, region->reserved);
+  else if (region->from)
+    dt__pages_give(region->from, region->base, region->bytes);
   else
     dt__free(region->base);
-  *region = (dt_region_t){0};
+  *region = (dt_region_t){.from = region->from};
 }

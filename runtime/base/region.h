@@ -6,13 +6,14 @@
 #ifndef DT_RUNTIME_BASE_REGION_H
 #define DT_RUNTIME_BASE_REGION_H
 
-#include "ductile/base.h"
+#include "ductile/runtime.h"
 
 // Valid when zeroed (empty). Externally synchronised.
 typedef struct dt_region_t {
-  char *base;      // 64-byte aligned; NULL when empty
-  size_t bytes;    // usable
-  size_t reserved; // bytes of the reserved range; 0: the heap's
+  const dt_allocator_t *from; // where its memory is the host's: nothing is reserved; or NULL
+  char *base;                 // 64-byte aligned; NULL when empty
+  size_t bytes;               // usable
+  size_t reserved;            // bytes of the reserved range; 0: the heap's
 } dt_region_t;
 
 // Makes at least `bytes` usable. Contents are kept while the base stays; on the heap they are lost.
@@ -26,6 +27,6 @@ bool dt__region_reserve(dt_region_t *region);
 // Gives pages behind the first `bytes` back to the system; where ranges cannot be reserved it
 // stays.
 void dt__region_shrink(dt_region_t *region, size_t bytes);
-void dt__region_free(dt_region_t *region); // leaves it empty
+void dt__region_free(dt_region_t *region); // leaves it empty, of the same memory
 
 #endif // DT_RUNTIME_BASE_REGION_H

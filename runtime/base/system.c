@@ -132,6 +132,7 @@ int dt__sys_touch(int fd) { RETRIED(int, DT_SYSTEM_FILE, futimens(fd, NULL)); }
 
 int dt__sys_dup(int fd) { RETRIED(int, DT_SYSTEM_FILE, fcntl(fd, F_DUPFD_CLOEXEC, 0)); }
 int dt__sys_lock(int fd) { RETRIED(int, DT_SYSTEM_FILE, flock(fd, LOCK_EX | LOCK_NB)); }
+int dt__sys_share(int fd) { RETRIED(int, DT_SYSTEM_FILE, flock(fd, LOCK_SH | LOCK_NB)); }
 
 // A list is the C library's own (whose header and ours both have a DT_UNKNOWN).
 static DIR *stream_of(dt_sys_list_t *list) { return (DIR *)(void *)list; }

@@ -28,6 +28,7 @@ int dt__sys_unlink(int folder, const char *name);
 int dt__sys_mkdir(const char *path, mode_t mode);
 int dt__sys_touch(int fd); // modified now
 int dt__sys_lock(int fd);  // of no other open file of it, EWOULDBLOCK: another has it
+int dt__sys_share(int fd); // of it and others that share it, in place of what it had
 // The names in an open folder, from the first on. NULL: failed.
 typedef struct dt_sys_list_t dt_sys_list_t;
 dt_sys_list_t *dt__sys_list(int folder);

@@ -5,6 +5,7 @@
 // a fault is ours alone and no input can cause it.
 #include "runtime/base/thread.h"
 
+#include "runtime/base/fp.h"
 #include "runtime/base/life.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
@@ -122,6 +123,7 @@ static void *thread_main(void *opaque) {
     id_t self = (id_t)syscall(SYS_gettid);
     (void)setpriority(PRIO_PROCESS, self, getpriority(PRIO_PROCESS, self) + BACKGROUND_NICE);
   }
+  (void)dt__fp_enter(); // whatever its maker has
   void *result = start.run(start.arg);
   dt__life_thread_ends();
   return result;

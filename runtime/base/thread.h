@@ -9,6 +9,7 @@
 
 // A thread may only lock a mutex of higher rank than those it holds (checked in debug builds).
 typedef enum dt_lock_rank_t {
+  DT_RANK_REPORT = 4,
   DT_RANK_LIFE = 5,
   DT_RANK_RUNTIME = 10,
   DT_RANK_BUDGET = 15,
@@ -24,7 +25,12 @@ typedef enum dt_lock_rank_t {
   DT_RANK_FORMS = 58,
   DT_RANK_POOL = 60,
   DT_RANK_PASSES = 65,
+  DT_RANK_TIMER = 67,
+  DT_RANK_PROFILE = 68,
+  DT_RANK_PERF = 69,
   DT_RANK_MODEL = 70,
+  DT_RANK_TASK_BOARD = 80,
+  DT_RANK_TASKS = 81,
   DT_RANK_LOG = 90,
 } dt_lock_rank_t;
 

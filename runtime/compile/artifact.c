@@ -5,6 +5,7 @@
 #include "runtime/compile/codegen.h"
 #include "runtime/compile/external.h"
 #include "runtime/compile/maker.h"
+#include "runtime/compile/tuned.h"
 
 #include "runtime/base/build.h"
 #include "runtime/base/disk_cache.h"
@@ -19,7 +20,7 @@
 
 #include <string.h>
 
-#define FORMAT 13
+#define FORMAT 14
 
 // ---- Key ------------------------------------------------------------------------------------------
 
@@ -254,6 +255,8 @@ static void describe(dt_stream_t *s, const dt_artifact_place_t *place, dt_artifa
   dt__stream_number(s, &frame);
   s->failed |= frame != DT_FRAME_VERSION;
   dt__stream_signed(s, &c->once_scratch_bytes);
+  dt__choices_store(s, &c->choices);
+  dt__tuned_store(s, &c->tuned);
 }
 
 void dt__artifact_fini(dt_artifact_t *artifact) {

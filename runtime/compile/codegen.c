@@ -55,7 +55,8 @@ dt_status_t dt__codegen_maker(dt_workers_t *workers, const char *path, dt_maker_
 
 // ---- Compiling units ------------------------------------------------------------------------------
 
-// Kernels of less work, in about as many instructions of LLVM's, get their best form at once.
+// Kernels of less work for each compile thread, in about as many instructions of LLVM's, get their
+// best form at once.
 #define QUICK_WORK 5000
 
 typedef struct split_t {
@@ -73,10 +74,12 @@ static dt_compile_options_t options_of(const dt_codegen_request_t *request, bool
                                 .dump_variant = request->variant};
 }
 
-static bool is_quick(const dt_codegen_request_t *request, const dt_unit_map_t *map) {
-  uint64_t work = 0, least = request->haste == DT_HASTE_ALL ? 0 : QUICK_WORK;
-  for (uint32_t i = 0; i < map->n_codes; i++)
-    work += map->work_of_code[i];
+static bool is_quick(const split_t *split) {
+  const dt_codegen_request_t *request = split->request;
+  uint64_t work = 0,
+           least = request->haste == DT_HASTE_SOME ? QUICK_WORK * (uint64_t)request->threads : 0;
+  for (uint32_t i = 0; i < split->map.n_codes; i++)
+    work += split->map.work_of_code[i];
   return request->haste && !request->codegen && work >= least;
 }
 
@@ -86,7 +89,9 @@ static dt_status_t run_split(void *opaque) {
   dt__watch_enter(request->program->arena->watch);
   uint64_t work = request->codegen ? request->codegen->unit_work : DT_UNIT_WORK;
   DT_TRY(dt__llvm_split(request->program, request->target, split->max_units, work, &split->map));
-  split->quick = is_quick(request, &split->map);
+  split->quick = is_quick(split);
+  if (split->quick && request->on_quick)
+    request->on_quick(request->user);
   if (!request->workers)
     return NULL;
   dt_compile_options_t options = options_of(request, split->quick);
@@ -295,23 +300,39 @@ static dt_status_t compile_units(dt_jobs_t *jobs, const split_t *split, unit_t *
   for (uint32_t i = 0; i < map->n_units; i++) {
     units[i] = (unit_t){
         .request = request, .map = map, .source = &source, .index = i, .quick = split->quick};
-    items[i] = (dt_job_t){.run = run_unit, .arg = &units[i]};
+    items[i] = (dt_job_t){.run = run_unit,
+                          .arg = &units[i],
+                          .what = split->quick ? "code, quick form" : "code",
+                          .of = request->name,
+                          .variant = request->variant,
+                          .part = i + 1};
   }
   DT_TRY(dt__jobs_run(jobs, items, map->n_units, request->threads));
   if (request->codegen && request->codegen->describe) {
     infos_t infos = {
         request, map, &source,
         DT_ARENA_ARRAY(arena, uint32_t, map->n_codes * request->codegen->info_words + 1)};
-    dt_job_t job = {.run = run_describe, .arg = &infos};
+    dt_job_t job = {.run = run_describe,
+                    .arg = &infos,
+                    .what = "launches",
+                    .of = request->name,
+                    .variant = request->variant};
     request->infos = infos.words;
     DT_TRY(infos.words ? dt__jobs_run(jobs, &job, 1, 0) : DT_NO_MEMORY());
   }
-  DT_TRY(load(jobs, request, map, units, out));
+  int64_t begin = dt__task_begin(dt__jobs_board(jobs));
+  dt_status_t status = load(jobs, request, map, units, out);
+  dt__task_end(dt__jobs_board(jobs), begin, 0, "load", request->name);
+  DT_TRY(status);
   return find_host(request->program, out);
 }
 
 static dt_status_t run_all(dt_jobs_t *jobs, split_t *split, dt_compiled_t *out) {
-  dt_job_t job = {.run = run_split, .arg = split};
+  dt_job_t job = {.run = run_split,
+                  .arg = split,
+                  .what = "units",
+                  .of = split->request->name,
+                  .variant = split->request->variant};
   DT_TRY(dt__jobs_run(jobs, &job, 1, 0));
   unit_t *units = DT_ARENA_ARRAY(split->request->program->arena, unit_t, split->map.n_units);
   if (!units)

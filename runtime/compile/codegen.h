@@ -24,6 +24,9 @@ typedef struct dt_codegen_request_t {
   uint32_t units;              // that kernels are cut into, at most; 0: one a thread
   bool verify;
   dt_haste_t haste; // of kernels for CPUs
+  // On a compile thread: kernels will be made in their quick form. NULL: nobody wants to know.
+  void (*on_quick)(void *user);
+  void *user;
   const char *name; // for dumps
   uint32_t variant;
   dt_artifact_t *keep;   // receives the code; NULL: not wanted

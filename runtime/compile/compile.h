@@ -7,6 +7,7 @@
 #include "backend_llvm/load/native.h"
 #include "fuse/edges.h"
 #include "fuse/target.h"
+#include "runtime/compile/choices.h"
 #include "runtime/compile/once.h"
 #include "runtime/trace/trace.h"
 
@@ -18,15 +19,19 @@ typedef struct dt_compiler dt_compiler_t;
 
 typedef struct dt_compiler_options_t {
   uint32_t threads;    // compile threads, at least 1
+  uint32_t helpers;    // of the thread in the background (jobs.h)
+  bool early;          // cores are left to make the best form beside the quick one
   uint32_t pool_width; // of the kernel pool: for the target description
   const char *cpu;     // the level of features that code may use, "" for all that the host has
   const char *jit;     // the code generator's file, "" for where it is looked for; copied
   bool verify;         // verify graph and loops after every stage
   const char *without; // stages that are left out (dt__pipeline_without)
+  bool fast_conv;      // dt_target_t.fast_conv
   const struct dt_workers_options_t *workers; // where code is made: worker.h; NULL: in this process
   const char *cache_dir; // where code for the CPU is kept (disk_cache.h); NULL, "": nowhere
   uint64_t cache_bytes;  // the most that is kept there
   int64_t cache_wait_ns; // the most that another process is waited for, on any device
+  uint32_t tuned;        // DUCTILE_TUNED
 } dt_compiler_options_t;
 
 dt_status_t dt__compiler_create(const dt_compiler_options_t *options,
@@ -79,8 +84,12 @@ typedef struct dt_compiled_t {
   // into `device_code`. An entry may be replaced by better code while calls run (exec/swap.c).
   dt_kernel_fn_t *kernels;
   uint32_t n_kernels;
-  bool
-      quick; // kernels are as quickly made; the same compile without `quick` has them at their best
+  // Kernels are as quickly made; the same compile without haste has them at their best, and is
+  // `early` where that is not NULL.
+  bool quick;
+  struct dt_early_t *early;        // (early.h); taken out once, guarded by whoever has this
+  dt_choices_t choices;            // by which it was compiled
+  struct dt_tuned_t *tuned;        // why (tuned.h); NULL: nothing was measured. Owned
   dt_compiled_segment_t *segments; // in order; at least one
   uint32_t n_segments;
   struct dt_externals_t *externals; // calls of users' ops (external.h); NULL: there are none
@@ -137,6 +146,7 @@ typedef enum dt_haste_t { // DUCTILE_QUICK's numbers
   DT_HASTE_NONE,          // the best
   DT_HASTE_SOME,          // the quick one, if that spares much
   DT_HASTE_ALL,           // the quick one
+  DT_HASTE_EARLY,         // the quick one, and the best is begun beside it
 } dt_haste_t;
 
 typedef struct dt_compile_request_t {
@@ -147,16 +157,33 @@ typedef struct dt_compile_request_t {
   const dt_codegen_t *codegen; // of the device to compile for; NULL: the CPU
   void *device;                // as it knows it
   dt_haste_t haste;
-  bool beside_calls; // nobody waits for it, and callers need the cores: a quarter of the threads
+  bool
+      beside_calls; // nobody waits for it, and callers need the cores: a quarter of the threads, or
+                    // the thread in the background with its helpers, if that asks
+  bool claimed;     // somebody else has the right to keep it for this compile (disk_cache.h)
+  // Of CPUs: `choices` are how it is compiled. Else what tuning found before is looked for, and 0
+  // of it is what is not found, or not to be used.
+  bool chosen;
+  dt_choices_t choices;
+  const struct dt_tuned_t *tuned; // of entries for levels: why they have the choices; or NULL
   // What it may take, and who may stop it (runtime/base/watch.h): looked at between stages, between
   // units, and in arenas. NULL: no limits. Outlives the compile.
   struct dt_watch_t *watch;
 } dt_compile_request_t;
 
-// Runs every stage on the compile threads and waits. DT_E_LIMIT where a budget is used up, or the
+// Runs every stage on the compile threads and waits. The trace, the name and the device stay as
+// long as what is made. DT_E_LIMIT where a budget is used up, or the
 // code that its watch was stopped with.
 dt_status_t dt__compile(dt_compiler_t *compiler, const dt_compile_request_t *request,
                         dt_compiled_t **out) DT_MUST_USE;
+// Keeps on disk what tuning found for such compiles, whatever the request chooses: those of this
+// process and of others take it from then on. False: nothing is kept. Not on a compile thread.
+bool dt__compile_keep_tuned(dt_compiler_t *compiler, const dt_compile_request_t *request,
+                            const struct dt_tuned_t *tuned);
+// Says by a number which loops `request` makes by its choices, without code: the same for the same
+// loops. Not on a compile thread.
+dt_status_t dt__compile_loops(dt_compiler_t *compiler, const dt_compile_request_t *request,
+                              uint64_t *out) DT_MUST_USE;
 // The same for machines of a level, as an entry (artifact.h) and the bytes of its linked code:
 // nothing in them depends on this machine, on its devices or on how many threads compile. The
 // request names no device. `compiled` is what was compiled: its code may be none that runs here,

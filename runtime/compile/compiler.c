@@ -18,22 +18,28 @@
 #include "runtime/base/watch.h"
 #include "runtime/compile/artifact.h"
 #include "runtime/compile/codegen.h"
+#include "runtime/compile/early.h"
 #include "runtime/compile/jobs.h"
 #include "runtime/compile/kept.h"
 #include "runtime/compile/level.h"
+#include "runtime/compile/tuned.h"
 
 #include <stdio.h>
 #include <string.h>
 
+// DUCTILE_TUNED: what was found in tuning is used where it keeps the bits.
+#define TUNED_BITS 1
+
 struct dt_compiler {
   dt_jobs_t *jobs;
   dt_workers_t *workers; // NULL: code is made in this process
-  uint32_t threads;
-  bool verify;
+  uint32_t threads, helpers;
+  bool verify, early;
   char jit[DT_PARAM_TEXT_BYTES]; // the code generator's file; "": where it is looked for
   dt_target_t target;
   dt_disk_cache_t *cache; // of code for the CPU; NULL: none is kept
   int64_t cache_wait_ns;
+  uint32_t tuned; // DUCTILE_TUNED
 };
 
 // ---- Compiler -------------------------------------------------------------------------------------
@@ -60,21 +66,25 @@ dt_status_t dt__compiler_create(const dt_compiler_options_t *options, dt_compile
   if (!compiler)
     return DT_NO_MEMORY();
   compiler->threads = options->threads ? options->threads : 1;
+  compiler->helpers = options->helpers;
   compiler->verify = options->verify;
+  compiler->early = options->early;
   compiler->cache_wait_ns = options->cache_wait_ns;
+  compiler->tuned = options->tuned;
   (void)snprintf(compiler->jit, sizeof(compiler->jit), "%s", options->jit ? options->jit : "");
   if (options->cache_dir)
     compiler->cache = dt__disk_cache_open(options->cache_dir, options->cache_bytes);
   dt_status_t status =
       options->workers ? dt__codegen_isolate(options->workers, &compiler->workers) : NULL;
   if (!status)
-    status = dt__jobs_create(compiler->threads, &compiler->jobs);
+    status = dt__jobs_create(compiler->threads, options->helpers, &compiler->jobs);
   if (!status) {
     describe_t describe = {.options = options, .compiler = compiler};
-    dt_job_t job = {.run = run_describe, .arg = &describe};
+    dt_job_t job = {.run = run_describe, .arg = &describe, .what = "the target"};
     status = dt__jobs_run(compiler->jobs, &job, 1, 0);
   }
   compiler->target.left_out = left_out;
+  compiler->target.fast_conv = options->fast_conv;
   if (status) {
     dt__compiler_destroy(compiler);
     return status;
@@ -109,6 +119,7 @@ const dt_target_t *dt__compiler_target(const dt_compiler_t *compiler) { return &
 
 // Text of the last dumped stage, so that a stage which changed nothing writes no file.
 typedef struct dumper_t {
+  dt_task_board_t *board;
   const char *name;
   uint32_t variant;
   dt_text_t last;
@@ -140,6 +151,8 @@ static bool any_dump(void) {
 
 static void observe_stage(void *user, const dt_stage_view_t *view) {
   dumper_t *dumper = user;
+  if (dt__task_told(dumper->board))
+    dt__task_end(dumper->board, dt__now_ns() - view->ns, 0, view->stage, dumper->name);
   DT_LOG(DT_LOG_COMPILE, 2, "%s.%u %s: %.3f ms", dumper->name, dumper->variant, view->stage,
          (double)view->ns * 1e-6);
   if (any_dump())
@@ -159,6 +172,10 @@ typedef struct compile_t {
   dt_arena_t arena;
   dt_symenv_t *env; // a clone of the traced one
   dt_program_t *program;
+  dt_compile_request_t request; // as its best form is begun early
+  dt_tuned_t *tuned;            // why it has the request's choices
+  dt_early_t *early;
+  dt_disk_claim_t claim;
   dt_haste_t haste;
   bool beside_calls;
   uint32_t units; // the most that kernels are cut into; 0: as many as threads can use
@@ -170,7 +187,9 @@ static dt_status_t run_front(void *opaque) {
   dt__watch_enter(compile->arena.watch);
   const dt_traced_t *traced = compile->traced;
   DT_TRY(dt__symenv_clone(traced->env, &compile->env));
-  dumper_t dumper = {.name = compile->name, .variant = compile->variant};
+  dumper_t dumper = {.board = dt__jobs_board(compile->compiler->jobs),
+                     .name = compile->name,
+                     .variant = compile->variant};
   dt__text_init(&dumper.last);
   dt_status_t status =
       dt__pipeline_run(&compile->arena, compile->env, traced->graph,
@@ -296,7 +315,10 @@ static uint32_t threads_of(const compile_t *compile) {
 }
 
 static uint32_t units_of(const compile_t *compile) {
-  return compile->beside_calls && !compile->codegen ? BESIDE_UNITS : 0;
+  uint32_t threads = compile->compiler->helpers + 1;
+  if (!compile->beside_calls || compile->codegen)
+    return 0;
+  return threads > BESIDE_UNITS ? threads : BESIDE_UNITS;
 }
 
 typedef struct back_t {
@@ -324,7 +346,7 @@ bool dt__compiler_has_codegen(dt_compiler_t *compiler) {
   bool found = !status && file;
   dt__free(file);
   if (!status && !found) { // the loader may find it
-    dt_job_t job = {.run = run_open, .arg = compiler};
+    dt_job_t job = {.run = run_open, .arg = compiler, .what = "open the code generator"};
     status = dt__jobs_run(compiler->jobs, &job, 1, 0);
     found = !status;
   }
@@ -335,7 +357,12 @@ bool dt__compiler_has_codegen(dt_compiler_t *compiler) {
 // The code generator is opened beside the first passes of the first compile.
 static dt_status_t begin(compile_t *compile) {
   dt_compiler_t *compiler = compile->compiler;
-  dt_job_t jobs[] = {{.run = run_open, .arg = compiler}, {.run = run_front, .arg = compile}};
+  dt_job_t jobs[] = {{.run = run_open, .arg = compiler, .what = "open the code generator"},
+                     {.run = run_front,
+                      .arg = compile,
+                      .what = "passes",
+                      .of = compile->name,
+                      .variant = compile->variant}};
   bool open = dt__codegen_is_open(compiler->workers);
   return dt__jobs_run(compiler->jobs, &jobs[open ? 1 : 0], open ? 1 : 2, 0);
 }
@@ -346,6 +373,17 @@ static dt_status_t run_back(void *opaque) {
   const compile_t *compile = own->compile;
   DT_TRY(dt__once_describe(compile->program, compile->target.strict_fp, &own->out->once_plan));
   return compile->program->externals.len ? run_externals(own) : NULL;
+}
+
+// Where it cannot be begun it is made later.
+static void begin_early(void *user) {
+  compile_t *compile = user;
+  dt_status_free(dt__early_begin(compile->compiler, &compile->request, &compile->early));
+}
+
+static bool wants_early(const compile_t *compile) {
+  const dt_compiler_t *compiler = compile->compiler;
+  return compile->haste == DT_HASTE_EARLY || (compiler->early && !compiler->workers);
 }
 
 static dt_status_t compile_all(compile_t *compile, dt_artifact_t *keep, dt_compiled_t *out) {
@@ -360,6 +398,8 @@ static dt_status_t compile_all(compile_t *compile, dt_artifact_t *keep, dt_compi
                                   .units = units_of(compile),
                                   .verify = compiler->verify,
                                   .haste = compile->haste,
+                                  .on_quick = wants_early(compile) ? begin_early : NULL,
+                                  .user = compile,
                                   .name = compile->name,
                                   .variant = compile->variant,
                                   .keep = keep,
@@ -370,7 +410,11 @@ static dt_status_t compile_all(compile_t *compile, dt_artifact_t *keep, dt_compi
     DT_TRY(take_edges(compile->program, out));
   DT_TRY(take_readbacks(compile->program, out));
   back_t rest = {compile, out};
-  dt_job_t back = {.run = run_back, .arg = &rest};
+  dt_job_t back = {.run = run_back,
+                   .arg = &rest,
+                   .what = "constants",
+                   .of = compile->name,
+                   .variant = compile->variant};
   DT_TRY(dt__jobs_run(compiler->jobs, &back, 1, 0));
   tell_segments(compile, out);
   return take_texts(compile->program, out);
@@ -384,12 +428,15 @@ static dt_status_t describe_device(compile_t *compile) {
   bool strict_fp = compile->target.strict_fp;
   DT_TRY(compile->codegen->target(compile->device, host, &compile->target));
   compile->target.left_out = host->left_out;
+  compile->target.fast_conv = host->fast_conv;
   compile->target.strict_fp = strict_fp;
   return NULL;
 }
 
 static dt_status_t make(void *user, dt_artifact_t *keep, dt_compiled_t *own) {
-  return compile_all(user, keep, own);
+  compile_t *compile = user;
+  own->choices = compile->request.choices;
+  return compile_all(compile, keep, own);
 }
 
 static dt_disk_cache_t *cache_of(const compile_t *compile) {
@@ -399,28 +446,68 @@ static dt_disk_cache_t *cache_of(const compile_t *compile) {
   return codegen->cache ? codegen->cache(compile->device) : NULL;
 }
 
+// What was found in tuning is used where it keeps the bits, or the user wants others, too.
+static bool choose(void *user, dt_tuned_t **tuned) {
+  compile_t *compile = user;
+  dt_choices_t choices = (*tuned)->choices;
+  dt_target_t target = compile->target;
+  bool wanted = compile->compiler->tuned > TUNED_BITS || dt__choices_keep_bits(choices);
+  if (!wanted) {
+    DT_LOG(DT_LOG_CACHE, 1,
+           "%s.%u: what tuning found changes bits, and is not used "
+           "(DUCTILE_TUNED)",
+           compile->name, compile->variant);
+    return false;
+  }
+  dt_status_t status = dt__choices_apply(choices, &target);
+  if (!status) {
+    compile->target = target;
+    compile->request.choices = choices;
+    compile->tuned = *tuned;
+    *tuned = NULL;
+  }
+  dt_status_free(status);
+  return !status;
+}
+
 static dt_status_t find_or_compile(compile_t *compile, dt_compiled_t **own) {
   dt_disk_cache_t *cache = cache_of(compile);
   if (compile->codegen)
     DT_TRY(describe_device(compile));
+  else if (compile->request.chosen)
+    DT_TRY(dt__choices_apply(compile->request.choices, &compile->target));
+  bool chooses = !compile->request.chosen && !compile->codegen && compile->compiler->tuned;
+  compile->request.chosen = true; // its best form is compiled alike
   if (!cache || wants_stages())
     return compile_all(compile, NULL, *own);
-  return dt__compile_kept(&(dt_kept_request_t){.jobs = compile->compiler->jobs,
-                                               .place = {.codegen = compile->codegen,
-                                                         .device = compile->device,
-                                                         .cache = cache,
-                                                         .workers = compile->compiler->workers,
-                                                         .jit = compile->compiler->jit},
-                                               .traced = compile->traced,
-                                               .target = &compile->target,
-                                               .watch = compile->arena.watch,
-                                               .wait_ns = compile->compiler->cache_wait_ns,
-                                               .name = compile->name,
-                                               .variant = compile->variant,
-                                               .quick = compile->haste && !compile->codegen,
-                                               .make = make,
-                                               .user = compile},
-                          own);
+  return dt__compile_kept(
+      &(dt_kept_request_t){.jobs = compile->compiler->jobs,
+                           .place = {.codegen = compile->codegen,
+                                     .device = compile->device,
+                                     .cache = cache,
+                                     .workers = compile->compiler->workers,
+                                     .jit = compile->compiler->jit},
+                           .traced = compile->traced,
+                           .target = &compile->target,
+                           .watch = compile->arena.watch,
+                           .wait_ns = compile->compiler->cache_wait_ns,
+                           .claim = compile->request.claimed ? NULL : &compile->claim,
+                           .choose = chooses ? choose : NULL,
+                           .name = compile->name,
+                           .variant = compile->variant,
+                           .quick = compile->haste && !compile->codegen,
+                           .make = make,
+                           .user = compile},
+      own);
+}
+
+// It goes on to what is made early.
+static void end_claim(compile_t *compile) {
+  dt_disk_cache_t *cache = cache_of(compile);
+  if (compile->early && cache)
+    dt__early_claim(compile->early, cache, &compile->claim);
+  else if (cache)
+    dt__disk_cache_unclaim(cache, &compile->claim);
 }
 
 dt_status_t dt__compile(dt_compiler_t *compiler, const dt_compile_request_t *request,
@@ -438,6 +525,8 @@ dt_status_t dt__compile(dt_compiler_t *compiler, const dt_compile_request_t *req
                        .codegen = request->codegen,
                        .device = request->device,
                        .target = compiler->target,
+                       .request = *request,
+                       .claim = {.lock = -1},
                        .haste = request->haste,
                        .beside_calls = request->beside_calls};
   compile.target.strict_fp = request->strict_fp;
@@ -447,6 +536,13 @@ dt_status_t dt__compile(dt_compiler_t *compiler, const dt_compile_request_t *req
   int64_t begin = dt__now_ns();
   dt_status_t status = find_or_compile(&compile, &compiled);
   status = dt__watch_explain(request->watch, status);
+  end_claim(&compile);
+  compiled->early = compile.early;
+  compiled->choices = compile.request.choices;
+  if (compile.tuned) {
+    dt__tuned_destroy(compiled->tuned);
+    compiled->tuned = compile.tuned;
+  }
   if (!status && compiled->segments_reason)
     DT_LOG(DT_LOG_COMPILE, 1, "%s.%u reads numbers from data on the host: %s", name, variant,
            compiled->segments_reason);
@@ -488,6 +584,7 @@ typedef struct level_t {
 dt_status_t dt__compiler_level(const dt_compiler_t *compiler, const char *cpu, dt_target_t *out) {
   DT_TRY(dt__codegen_target(compiler->workers, cpu, COMMON_THREADS, out));
   out->left_out = compiler->target.left_out;
+  out->fast_conv = compiler->target.fast_conv;
   out->l1_bytes = COMMON_L1_BYTES;
   out->l2_bytes = COMMON_L2_BYTES;
   return NULL;
@@ -501,6 +598,7 @@ static dt_status_t describe_level(level_t *level, dt_target_t *out) {
     return NULL;
   DT_TRY(codegen->level_target(level->of->row, cpu, out));
   out->left_out = cpu->left_out;
+  out->fast_conv = cpu->fast_conv;
   return NULL;
 }
 
@@ -511,6 +609,9 @@ static dt_status_t run_level(void *opaque) {
   const dt_target_t *own = &level->compile->compiler->target;
   DT_TRY(describe_level(level, target));
   target->strict_fp = strict_fp;
+  dt_choices_t *choices = &level->compile->request.choices;
+  *choices = level->of->codegen ? 0 : dt__choices_within(*choices, target);
+  DT_TRY(dt__choices_apply(*choices, target));
   if (level->here) {
     memcpy(target->cpu, own->cpu, sizeof(target->cpu));
     memcpy(target->features, own->features, sizeof(target->features));
@@ -524,6 +625,7 @@ static compile_t common(dt_compiler_t *compiler, const dt_compile_request_t *req
                        .name = request->name,
                        .variant = request->variant,
                        .target = compiler->target,
+                       .request = *request,
                        .units = COMMON_UNITS};
   compile.target.strict_fp = request->strict_fp;
   return compile;
@@ -538,7 +640,11 @@ static dt_status_t compile_level(compile_t *compile, const dt_level_t *of, dt_ar
   dt_job_t job = {.run = run_level, .arg = &level};
   DT_TRY(dt__jobs_run(compile->compiler->jobs, &job, 1, 0));
   *out = dt__calloc(1, sizeof(**out));
-  return *out ? compile_all(compile, keep, *out) : DT_NO_MEMORY();
+  if (!*out)
+    return DT_NO_MEMORY();
+  (*out)->choices = compile->request.choices;
+  (*out)->tuned = of->codegen ? NULL : dt__tuned_copy(compile->request.tuned);
+  return compile_all(compile, keep, *out);
 }
 
 static dt_status_t make_entry(compile_t *compile, const dt_level_t *level, dt_entry_t *out) {
@@ -645,6 +751,8 @@ void dt__compiled_unload(dt_compiled_t *compiled) {
 void dt__compiled_destroy(dt_compiled_t *compiled) {
   if (!compiled)
     return;
+  dt__early_destroy(compiled->early);
+  dt__tuned_destroy(compiled->tuned);
   dt__externals_destroy(compiled->externals);
   dt__once_fini(&compiled->once_plan);
   for (uint32_t i = 0; i < compiled->n_units; i++)

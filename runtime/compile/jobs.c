@@ -4,8 +4,9 @@
 //
 // A thread may lower its priority but, without privileges, not raise it again. So work that
 // somebody waits for and work that nobody waits for have their own threads: the compile threads
-// proper at the host's priority, and one in the background. Neither does the other's work: a
-// caller's part would run at the wrong priority, or wait behind a part that can wait.
+// proper at the host's priority, and one in the background with its helpers. Neither does the
+// other's work: a caller's part would run at the wrong priority, or wait behind a part that can
+// wait. Helpers take parts of what the one in the background does, and nothing else.
 #include "runtime/compile/jobs.h"
 
 #include "runtime/base/memory.h"
@@ -28,7 +29,7 @@ typedef struct lane_t {
   pthread_cond_t work; // a job was queued, or `stopping`
   dt_job_t *first, **end;
   dt_job_t *later; // jobs that are not due, in no order; of the background lane
-  uint32_t n_threads;
+  uint32_t n_threads, most_threads;
   pthread_t *threads;
 } lane_t;
 
@@ -36,14 +37,17 @@ typedef struct lane_t {
 static _Thread_local bool in_background;
 
 struct dt_jobs {
+  dt_task_board_t board;
   dt_mutex_t mutex;    // guards all below
   pthread_cond_t done; // a group came to its end
   lane_t waited, background;
+  lane_t helping; // parts of the one group that the thread in the background waits for
   bool stopping;
 };
 
 static void put(lane_t *lane, dt_job_t *job) {
   job->next = NULL;
+  job->queued_ns = dt__task_begin(&lane->jobs->board);
   *lane->end = job;
   lane->end = &job->next;
 }
@@ -76,21 +80,60 @@ static void wait_until(lane_t *lane, int64_t when_ns) {
   (void)pthread_cond_timedwait(&lane->work, &lane->jobs->mutex.mutex, &when);
 }
 
+// The first that is queued; NULL: none. Mutex held.
+static dt_job_t *take_queued(lane_t *lane) {
+  dt_job_t *job = lane->first;
+  if (!job)
+    return NULL;
+  lane->first = job->next;
+  if (!lane->first)
+    lane->end = &lane->first;
+  return job;
+}
+
 // The next job to run; NULL: stopping, and nothing is left. Mutex held.
 static dt_job_t *take(lane_t *lane) {
   for (;;) {
     int64_t next = queue_due(lane);
-    dt_job_t *job = lane->first;
-    if (job) {
-      lane->first = job->next;
-      if (!lane->first)
-        lane->end = &lane->first;
+    dt_job_t *job = take_queued(lane);
+    if (job)
       return job;
-    }
     if (lane->jobs->stopping)
       return NULL;
     wait_until(lane, next);
   }
+}
+
+// A detached job's memory may be gone once it has run.
+static dt_status_t run_told(dt_jobs_t *jobs, const dt_job_t *job) {
+  int64_t begin = dt__task_begin(&jobs->board), queued = job->queued_ns;
+  const char *what = job->what ? job->what : "work";
+  char of[DT_TASK_TEXT] = "", part[24] = "";
+  if (begin && job->part)
+    (void)snprintf(part, sizeof(part), ", part %u", job->part);
+  if (begin && job->of)
+    (void)snprintf(of, sizeof(of), "%.36s.%u%s", job->of, job->variant, part);
+  dt_status_t status = job->run(job->arg);
+  dt__task_end(&jobs->board, begin, queued, what, of);
+  return status;
+}
+
+// Mutex held, but not while the job runs.
+static void run_job(lane_t *lane, dt_job_t *job) {
+  dt_jobs_t *jobs = lane->jobs;
+  group_t *group = job->group;
+  dt__mutex_unlock(&jobs->mutex);
+  dt_status_t status = run_told(jobs, job);
+  if (!group)
+    dt_status_free(status);
+  dt__mutex_lock(&jobs->mutex);
+  if (!group)
+    return; // its memory may be gone
+  job->status = status;
+  if (group->next < group->n) // this thread takes it, or what stands before it
+    put(lane, &group->items[group->next++]);
+  if (--group->left == 0)
+    (void)pthread_cond_broadcast(&jobs->done);
 }
 
 static void *thread_main(void *opaque) {
@@ -98,30 +141,20 @@ static void *thread_main(void *opaque) {
   dt_jobs_t *jobs = lane->jobs;
   in_background = lane == &jobs->background;
   dt__mutex_lock(&jobs->mutex);
-  for (dt_job_t *job; (job = take(lane)) != NULL;) {
-    group_t *group = job->group;
-    dt__mutex_unlock(&jobs->mutex);
-    dt_status_t status = job->run(job->arg);
-    if (!group)
-      dt_status_free(status);
-    dt__mutex_lock(&jobs->mutex);
-    if (!group)
-      continue; // its memory may be gone
-    job->status = status;
-    if (group->next < group->n) // this thread takes it, or what stands before it
-      put(lane, &group->items[group->next++]);
-    if (--group->left == 0)
-      (void)pthread_cond_broadcast(&jobs->done);
-  }
+  for (dt_job_t *job; (job = take(lane)) != NULL;)
+    run_job(lane, job);
   dt__mutex_unlock(&jobs->mutex);
   return NULL;
 }
+
+dt_task_board_t *dt__jobs_board(dt_jobs_t *jobs) { return &jobs->board; }
 
 void dt__jobs_stop(dt_jobs_t *jobs) {
   dt__mutex_lock(&jobs->mutex);
   jobs->stopping = true;
   (void)pthread_cond_broadcast(&jobs->waited.work);
   (void)pthread_cond_broadcast(&jobs->background.work);
+  (void)pthread_cond_broadcast(&jobs->helping.work);
   dt__mutex_unlock(&jobs->mutex);
 }
 
@@ -136,28 +169,32 @@ static void jobs_free(dt_jobs_t *jobs) {
   if (!dt__forked()) {
     (void)pthread_cond_destroy(&jobs->waited.work);
     (void)pthread_cond_destroy(&jobs->background.work);
+    (void)pthread_cond_destroy(&jobs->helping.work);
     (void)pthread_cond_destroy(&jobs->done);
     dt__mutex_fini(&jobs->mutex);
+    dt__task_board_fini(&jobs->board);
   }
   dt__free(jobs->waited.threads);
   dt__free(jobs->background.threads);
+  dt__free(jobs->helping.threads);
   dt__free(jobs);
 }
 
 static dt_status_t lane_init(dt_jobs_t *jobs, lane_t *lane, uint32_t threads) {
   lane->jobs = jobs;
   lane->end = &lane->first;
+  lane->most_threads = threads;
   pthread_condattr_t attr; // none of this can fail on Linux
   (void)pthread_condattr_init(&attr);
   (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
   (void)pthread_cond_init(&lane->work, &attr);
   (void)pthread_condattr_destroy(&attr);
-  lane->threads = dt__calloc(threads, sizeof(*lane->threads));
+  lane->threads = dt__calloc(threads ? threads : 1, sizeof(*lane->threads));
   return lane->threads ? NULL : DT_NO_MEMORY();
 }
 
-static dt_status_t lane_start(lane_t *lane, const char *name, bool background, uint32_t threads) {
-  for (uint32_t i = 0; i < threads; i++) {
+static dt_status_t lane_start(lane_t *lane, const char *name, bool background) {
+  for (uint32_t i = lane->n_threads; i < lane->most_threads; i++) {
     char own[16];
     (void)snprintf(own, sizeof(own), "%s-%u", name, i % 1000);
     DT_TRY(dt__thread_start(&lane->threads[i], own, background, thread_main, lane));
@@ -166,7 +203,7 @@ static dt_status_t lane_start(lane_t *lane, const char *name, bool background, u
   return NULL;
 }
 
-dt_status_t dt__jobs_create(uint32_t threads, dt_jobs_t **out) {
+dt_status_t dt__jobs_create(uint32_t threads, uint32_t helpers, dt_jobs_t **out) {
   *out = NULL;
   dt_jobs_t *jobs = dt__calloc(1, sizeof(*jobs));
   if (!jobs)
@@ -176,13 +213,20 @@ dt_status_t dt__jobs_create(uint32_t threads, dt_jobs_t **out) {
     dt__free(jobs);
     return status;
   }
+  status = dt__task_board_init(&jobs->board);
+  if (status) {
+    dt__mutex_fini(&jobs->mutex);
+    dt__free(jobs);
+    return status;
+  }
   (void)pthread_cond_init(&jobs->done, NULL);
   status = dt__status_join(lane_init(jobs, &jobs->waited, threads),
                            lane_init(jobs, &jobs->background, 1));
+  status = dt__status_join(status, lane_init(jobs, &jobs->helping, helpers));
   if (!status)
-    status = lane_start(&jobs->waited, "dt-compile", false, threads);
+    status = lane_start(&jobs->waited, "dt-compile", false);
   if (!status)
-    status = lane_start(&jobs->background, "dt-later", true, 1);
+    status = lane_start(&jobs->background, "dt-later", true);
   if (status) {
     dt__jobs_destroy(jobs);
     return status;
@@ -197,7 +241,8 @@ void dt__jobs_destroy(dt_jobs_t *jobs) {
   if (!dt__forked()) {
     dt__jobs_stop(jobs);
     join_lane(&jobs->waited);
-    join_lane(&jobs->background);
+    join_lane(&jobs->background); // which starts helpers
+    join_lane(&jobs->helping);
   }
   jobs_free(jobs);
 }
@@ -207,29 +252,31 @@ static dt_status_t forked_status(void) {
                               "process by exec, or fork before the runtime is made");
 }
 
-static dt_status_t run_here(dt_job_t *items, uint32_t n) {
-  dt_status_t status = NULL;
-  for (uint32_t i = 0; i < n && !status; i++)
-    status = items[i].run(items[i].arg);
-  return status;
+// How many threads the thread in the background has for `n` jobs, itself among them. Helpers are
+// started, as many as can be had, at the priority of this thread.
+static uint32_t with_helpers(dt_jobs_t *jobs, uint32_t n) {
+  if (n > 1)
+    dt_status_free(lane_start(&jobs->helping, "dt-helper", false));
+  return jobs->helping.n_threads + 1;
 }
 
 dt_status_t dt__jobs_run(dt_jobs_t *jobs, dt_job_t *items, uint32_t n, uint32_t most) {
   if (dt__forked())
     return forked_status();
-  if (in_background)
-    return run_here(items, n);
   group_t group = {.items = items, .n = n, .left = n};
-  uint32_t threads = jobs->waited.n_threads;
-  most = most && most < threads ? most : threads;
+  lane_t *lane = in_background ? &jobs->helping : &jobs->waited;
+  uint32_t threads = in_background ? with_helpers(jobs, n) : lane->n_threads;
+  most = !in_background && most && most < threads ? most : threads;
   for (uint32_t i = 0; i < n; i++) {
     items[i].group = &group;
     items[i].status = NULL;
   }
   dt__mutex_lock(&jobs->mutex);
   while (group.next < n && group.next < most)
-    put(&jobs->waited, &items[group.next++]);
-  (void)pthread_cond_broadcast(&jobs->waited.work);
+    put(lane, &items[group.next++]);
+  (void)pthread_cond_broadcast(&lane->work);
+  for (dt_job_t *job; in_background && (job = take_queued(lane)) != NULL;)
+    run_job(lane, job);
   while (group.left)
     dt__cond_wait(&jobs->done, &jobs->mutex);
   dt__mutex_unlock(&jobs->mutex);

@@ -4,6 +4,7 @@
 
 #include "runtime/compile/codegen.h"
 #include "runtime/compile/maker.h"
+#include "runtime/compile/tuned.h"
 
 #include "runtime/base/disk_cache.h"
 #include "runtime/base/log.h"
@@ -29,9 +30,28 @@ typedef struct kept_t {
   dt_maker_t maker;
 } kept_t;
 
-static void make_keys(kept_t *kept) {
+static void make_key(kept_t *kept) {
   const dt_kept_request_t *request = kept->request;
   dt__artifact_key(request->traced, request->target, &request->place, &kept->key);
+}
+
+// What tuning found is under the key of the usual compile.
+static void choose(kept_t *kept) {
+  const dt_kept_request_t *request = kept->request;
+  dt_tuned_t *tuned = dt__tuned_find(request->place.cache, &kept->key);
+  if (tuned && request->choose(request->user, &tuned)) {
+    dt__text_fini(&kept->key);
+    dt__text_init(&kept->key);
+    make_key(kept);
+  }
+  dt__tuned_destroy(tuned);
+}
+
+static void make_keys(kept_t *kept) {
+  const dt_kept_request_t *request = kept->request;
+  make_key(kept);
+  if (request->choose)
+    choose(kept);
   if (!request->quick || kept->key.failed)
     return;
   dt__text_put(&kept->quick_key, dt__text_str(&kept->key));
@@ -56,7 +76,11 @@ static dt_status_t run_find(void *opaque) {
 }
 
 static dt_status_t find(kept_t *kept) {
-  dt_job_t job = {.run = run_find, .arg = kept};
+  dt_job_t job = {.run = run_find,
+                  .arg = kept,
+                  .what = "find kept code",
+                  .of = kept->request->name,
+                  .variant = kept->request->variant};
   return dt__jobs_run(kept->request->jobs, &job, 1, 0);
 }
 
@@ -90,7 +114,11 @@ static dt_status_t run_maker(void *opaque) {
 
 static void keep(kept_t *kept, const dt_artifact_t *artifact, const dt_compiled_t *own) {
   const dt_kept_request_t *request = kept->request;
-  dt_job_t job = {.run = run_maker, .arg = kept};
+  dt_job_t job = {.run = run_maker,
+                  .arg = kept,
+                  .what = "keep code",
+                  .of = request->name,
+                  .variant = request->variant};
   dt_status_t status = dt__jobs_run(request->jobs, &job, 1, 0);
   if (status)
     DT_LOG(DT_LOG_CACHE, 1, "%s.%u is not kept: %s", request->name, request->variant,
@@ -112,7 +140,6 @@ static dt_status_t make(kept_t *kept, dt_compiled_t *own) {
 }
 
 static dt_status_t find_or_make(kept_t *kept, dt_compiled_t *own) {
-  dt_disk_claim_t taken = {.lock = -1};
   DT_TRY(find(kept));
   if (kept->found)
     return NULL;
@@ -121,14 +148,12 @@ static dt_status_t find_or_make(kept_t *kept, dt_compiled_t *own) {
            kept->request->name, kept->request->variant);
     return make(kept, own);
   }
-  DT_TRY(claim(kept, &taken));
-  dt_status_t status = NULL;
+  if (!kept->request->claim)
+    return make(kept, own);
+  DT_TRY(claim(kept, kept->request->claim));
   if (!kept->refused) // else somebody may have made it meanwhile
-    status = find(kept);
-  if (!status && !kept->found)
-    status = make(kept, own);
-  dt__disk_cache_unclaim(kept->request->place.cache, &taken);
-  return status;
+    DT_TRY(find(kept));
+  return kept->found ? NULL : make(kept, own);
 }
 
 dt_status_t dt__compile_kept(const dt_kept_request_t *request, dt_compiled_t **own) {

@@ -7,6 +7,7 @@
 #include "runtime/base/control.h"
 #include "runtime/base/status.h"
 #include "runtime/exec/function.h"
+#include "runtime/exec/runtime.h"
 
 // Freed by whoever is last with it: the call, or the thread.
 typedef struct build_t {
@@ -40,6 +41,8 @@ dt_status_t dt__build_wait(dt_function_t *function, dt_control_t *control) {
 static void *thread_main(void *opaque) {
   build_t *build = opaque;
   dt_function_t *function = build->function;
+  dt_cpus_t before;
+  dt_status_free(dt__cpus_enter(&function->runtime->cpus, &before)); // its maker is a caller
   dt_status_t status = build->apart.compile(build->apart.user);
   dt__mutex_lock(&function->mutex);
   build->status = build->apart.publish(build->apart.user, status);

@@ -68,37 +68,45 @@ static dt_storage_t *find_copy(const dt_bindings_peers_t *peers, const dt_bindin
   return copy;
 }
 
-static dt_status_t make_copy(const dt_variant_t *variant, const dt_tensor_t *tensor,
-                             dt_storage_t **out) {
-  const dt_place_kind_t *kind = variant->home->kind;
-  dt_storage_t *copy = NULL;
-  DT_TRY(kind->allocate(variant->home, NULL, dt__tensor_bytes(tensor), &copy));
-  dt_status_t status = kind->upload(variant, tensor, copy);
-  if (status)
-    dt__storage_release(copy);
-  else
-    *out = copy;
-  return status;
-}
-
 // What was made is the bindings' also on failure.
-static dt_status_t upload(const dt_variant_t *variant, const dt_bindings_peers_t *peers,
-                          dt_bindings_t *bindings) {
-  bindings->copies = dt__calloc(bindings->n, sizeof(dt_storage_t *));
-  if (!bindings->copies)
-    return DT_NO_MEMORY();
+static dt_status_t queue_copies(const dt_variant_t *variant, const dt_bindings_peers_t *peers,
+                                dt_pool_t *pool, dt_bindings_t *bindings, bool *out_queued) {
   for (uint32_t i = 0; i < bindings->n; i++) {
     const dt_tensor_t *tensor = bindings->tensors[i];
     dt_storage_t *copy = find_copy(peers, bindings, tensor, variant->place);
-    if (copy)
+    if (copy) {
       dt__storage_retain(copy);
-    else
-      DT_TRY(dt__status_annotate(make_copy(variant, tensor, &copy), "constant '%s'",
-                                 variant->traced->graph->constants.items[i].name));
+    } else {
+      *out_queued = true;
+      DT_TRY(dt__status_annotate(variant->home->kind->upload(variant, pool, tensor, &copy),
+                                 "constant '%s'", variant->traced->graph->constants.items[i].name));
+    }
     bindings->copies[i] = copy;
     bindings->addresses[i] = copy->data;
   }
   return NULL;
+}
+
+static dt_status_t upload(const dt_variant_t *variant, const dt_bindings_peers_t *peers,
+                          dt_pool_t *pool, dt_bindings_t *bindings) {
+  bool queued = false;
+  bindings->copies = dt__calloc(bindings->n, sizeof(dt_storage_t *));
+  if (!bindings->copies)
+    return DT_NO_MEMORY();
+  dt_status_t status = queue_copies(variant, peers, pool, bindings, &queued);
+  if (queued)
+    status = dt__status_join(
+        status, dt__status_annotate(variant->home->kind->uploaded(variant), "copies of constants"));
+  return status;
+}
+
+static dt_status_t run_once(const dt_variant_t *variant, dt_bindings_t *bindings) {
+  dt_task_board_t *board = dt__jobs_board(dt__compiler_jobs(variant->runtime->compiler));
+  const dt_function_t *function = bindings->function;
+  int64_t begin = dt__task_begin(board);
+  dt_status_t status = variant->home->kind->once(variant, bindings);
+  dt__task_end(board, begin, 0, "pack constants", function->name);
+  return status;
 }
 
 static dt_status_t compute_once(const dt_variant_t *variant, dt_bindings_t *bindings) {
@@ -111,23 +119,43 @@ static dt_status_t compute_once(const dt_variant_t *variant, dt_bindings_t *bind
   if (!bindings->once)
     return DT_NO_MEMORY();
   if (!home->kind->allocate)
-    return home->kind->once(variant, bindings);
+    return run_once(variant, bindings);
   if (bytes == 0)
     return NULL;
   DT_TRY(home->kind->allocate(home, NULL, bytes, &bindings->once_storage));
   for (uint32_t b = 0; b < plan->n_buffers; b++)
     bindings->once[b] = (char *)bindings->once_storage->data + plan->buffers[b].offset;
-  return home->kind->once(variant, bindings);
+  return run_once(variant, bindings);
 }
 
-// Those that calls read, or all. What is computed once looks at those that it reads (once.c).
-static dt_status_t check_bytes(const dt_variant_t *variant, const dt_bindings_t *bindings) {
+typedef struct checked_t {
+  const dt_bindings_t *bindings;
+  const dt_once_plan_t *plan; // NULL: all constants are looked at
+  _Atomic(dt_status_t) failed;
+} checked_t;
+
+static void check_some(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+  checked_t *checked = arg;
+  (void)worker;
+  for (int64_t i = begin; i < end; i++) {
+    if (checked->plan && !checked->plan->uses[i])
+      continue;
+    dt_status_t none = NULL, status = dt__tensor_check_bytes(checked->bindings->tensors[i]);
+    if (status && !atomic_compare_exchange_strong(&checked->failed, &none, status))
+      dt_status_free(status);
+  }
+}
+
+// Those that calls read, or all, side by side: each byte is read. What is computed once looks at
+// those that it reads (once.c).
+static dt_status_t check_bytes(const dt_variant_t *variant, dt_pool_t *pool,
+                               const dt_bindings_t *bindings) {
   const dt_once_plan_t *plan = variant->compiled ? &variant->compiled->once_plan : NULL;
   bool all = !plan || plan->n_constants != bindings->n || variant->home->kind->upload;
-  for (uint32_t i = 0; i < bindings->n; i++)
-    if (all || plan->uses[i])
-      DT_TRY(dt__tensor_check_bytes(bindings->tensors[i]));
-  return NULL;
+  checked_t checked = {.bindings = bindings, .plan = all ? NULL : plan};
+  atomic_init(&checked.failed, NULL);
+  dt__pool_run(pool, bindings->n, 1, check_some, &checked);
+  return atomic_load(&checked.failed);
 }
 
 // Kernels of users may rely on an alignment that files do not keep.
@@ -143,7 +171,8 @@ static dt_status_t align(const dt_variant_t *variant, dt_bindings_t *bindings) {
     if (!bindings->aligned)
       return DT_NO_MEMORY();
     size_t bytes = dt__tensor_bytes(tensor);
-    DT_TRY(dt__storage_create(bytes, &bindings->aligned[i]));
+    DT_TRY(dt__storage_create_from(dt__runtime_memory(variant->runtime), bytes,
+                                   &bindings->aligned[i]));
     memcpy(bindings->aligned[i]->data, tensor->data, bytes);
     bindings->addresses[i] = bindings->aligned[i]->data;
   }
@@ -155,6 +184,7 @@ dt_status_t dt__bindings_create(const dt_function_t *function, const dt_variant_
                                 dt_bindings_t **out) {
   *out = NULL;
   const dt_traced_t *traced = variant->traced;
+  dt_pool_t *pool = function->runtime->pool;
   uint32_t n = traced->constants.len;
   dt_bindings_t *bindings = dt__calloc(1, sizeof(*bindings));
   if (!bindings)
@@ -175,9 +205,9 @@ dt_status_t dt__bindings_create(const dt_function_t *function, const dt_variant_
     extend(&bindings->reach, dt__tensor_reach(bindings->tensors[i]));
   }
   if (!status)
-    status = check_bytes(variant, bindings);
+    status = check_bytes(variant, pool, bindings);
   if (!status && variant->home->kind->upload)
-    status = upload(variant, peers, bindings);
+    status = upload(variant, peers, pool, bindings);
   else if (!status && variant->compiled)
     status = align(variant, bindings);
   if (!status && variant->compiled)

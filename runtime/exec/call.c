@@ -10,6 +10,7 @@
 #include "runtime/base/status.h"
 #include "runtime/exec/decide.h"
 #include "runtime/exec/miss.h"
+#include "runtime/exec/timing.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -61,10 +62,17 @@ static dt_status_t check_constants(const dt_variant_t *variant, uint32_t index, 
   return NULL;
 }
 
+// The bytes of a given output that a call may write: of a buffer all.
+static dt_bytes_t output_reach(const dt_tensor_t *output) {
+  uintptr_t data = (uintptr_t)output->data;
+  return output->room ? (dt_bytes_t){data, data + (uintptr_t)output->room}
+                      : dt__tensor_reach(output);
+}
+
 // A given output is written while inputs and other outputs are in use.
 static dt_status_t check_overlap(const dt_call_t *call, const dt_variant_t *variant,
                                  uint32_t index) {
-  dt_bytes_t own = dt__tensor_reach(call->outputs[index]);
+  dt_bytes_t own = output_reach(call->outputs[index]);
   DT_TRY(check_constants(variant, index, own));
   for (uint32_t i = 0; i < call->function->n_inputs; i++) {
     char name[96];
@@ -73,7 +81,7 @@ static dt_status_t check_overlap(const dt_call_t *call, const dt_variant_t *vari
                      dt__input_name(call->function, i, name, sizeof(name)));
   }
   for (uint32_t k = 0; k < index; k++) {
-    if (call->outputs[k] && dt__bytes_meet(own, dt__tensor_reach(call->outputs[k])))
+    if (call->outputs[k] && dt__bytes_meet(own, output_reach(call->outputs[k])))
       return DT_FAIL(DT_E_ARGUMENT, "output %u overlaps output %u; expected memory of its own",
                      index, k);
   }
@@ -98,10 +106,9 @@ static dt_status_t check_strides(const dt_tensor_t *output, uint32_t index,
   return NULL;
 }
 
-// `sizes` NULL: not known yet.
-static dt_status_t check_output(const dt_session_t *session, const dt_tensor_t *output,
-                                uint32_t index, const dt_output_info_t *info,
-                                const int64_t *sizes) {
+// `known` false: its sizes are not, yet.
+static dt_status_t check_output(const dt_session_t *session, dt_tensor_t *output, uint32_t index,
+                                const dt_output_info_t *info, const int64_t *sizes, bool known) {
   char here[32], there[32];
   if (output->device != session->place)
     return DT_FAIL(
@@ -110,13 +117,19 @@ static dt_status_t check_output(const dt_session_t *session, const dt_tensor_t *
         "and get at the elements by dt_tensor_copy or dt_tensor_read",
         index, dt__place_name(output->device, there, sizeof(there)),
         dt__place_name(session->place, here, sizeof(here)));
+  if (output->read_only)
+    return DT_FAIL(DT_E_ARGUMENT, "output %u: read-only memory (DT_DLPACK_READ_ONLY)", index);
   if (output->dtype != info->dtype)
     return DT_FAIL(DT_E_DTYPE, "output %u: got %s; expected %s", index,
                    dt_dtype_name(output->dtype), dt_dtype_name(info->dtype));
+  if (output->room) // a buffer takes the result's sizes as soon as they are known
+    return !known ? NULL
+                  : dt__status_annotate(dt__tensor_fit(output, info->rank, sizes, info->order),
+                                        "output %u", index);
   if (output->rank != info->rank)
     return DT_FAIL(DT_E_SHAPE, "output %u: got rank %u; expected %u", index, output->rank,
                    info->rank);
-  for (uint32_t k = 0; sizes && k < info->rank; k++) {
+  for (uint32_t k = 0; known && k < info->rank; k++) {
     if (output->sizes[k] != sizes[k])
       return DT_FAIL(DT_E_SHAPE, "output %u, dim %u: got %lld; expected %lld", index, k,
                      (long long)output->sizes[k], (long long)sizes[k]);
@@ -137,7 +150,7 @@ dt_status_t dt__outputs_prepare(const dt_call_t *call, const dt_variant_t *varia
     bool known = !segments || segments[k] == segment;
     if (result) {
       if (known || segment == 0) {
-        DT_TRY(check_output(session, result, k, info, known ? sizes : NULL));
+        DT_TRY(check_output(session, result, k, info, sizes, known));
         DT_TRY(check_overlap(call, variant, k));
       }
     } else if (known) {
@@ -194,18 +207,41 @@ dt_status_t dt__plan_status(const dt_variant_t *variant, int64_t failed, const i
   return DT_FAIL(DT_E_INTERNAL, "a plan ended with %lld", (long long)failed);
 }
 
-static dt_status_t run_variant(dt_call_t *call, dt_variant_t *variant) {
+// Inputs that the program updates are written.
+static dt_status_t check_updates(const dt_call_t *call, const dt_graph_t *graph) {
+  for (uint32_t k = 0; k < graph->updates.len; k++) {
+    char name[96];
+    uint32_t input = graph->updates.items[k].input;
+    if (call->inputs[input]->read_only)
+      return DT_FAIL(DT_E_ARGUMENT,
+                     "%s: the program updates it, and it is read-only memory (DT_DLPACK_READ_ONLY)",
+                     dt__input_name(call->function, input, name, sizeof(name)));
+  }
+  return NULL;
+}
+
+ALSO_RECORDED dt_status_t run_variant(dt_call_t *call, dt_variant_t *variant, bool recorded) {
+  if (recorded)
+    dt__record_variant(call->recorder, variant, call->session->symbols);
   if (call->shapes)
     return dt__call_shapes(call, variant);
+  if (variant->traced->graph->updates.len)
+    DT_TRY(check_updates(call, variant->traced->graph));
   const dt_bindings_t *bindings = atomic_load_explicit(&variant->bindings, memory_order_acquire);
   memset(call->session->results, 0, call->function->n_outputs * sizeof(dt_tensor_t *));
   dt_status_t status = NULL;
   bool told = dt__log_on(DT_LOG_EXEC, 1);
   int64_t began = told ? dt__now_ns() : 0;
   if (variant->compiled) {
-    status = call->session->home->kind->call(call, variant, bindings);
+    const dt_place_kind_t *kind = call->session->home->kind;
+    status = recorded && kind->call_recorded ? kind->call_recorded(call, variant, bindings)
+                                             : kind->call(call, variant, bindings);
+    if (recorded && !kind->call_recorded) // what it notes of its parts itself is not counted again
+      dt__record_part(call->recorder, DT_PROFILE_KERNELS);
   } else {
     status = dt__evaluate(call, variant, bindings);
+    if (recorded)
+      dt__record_part(call->recorder, DT_PROFILE_EVALUATOR);
     (void)atomic_fetch_add_explicit(&call->function->evaluator_calls, 1, memory_order_relaxed);
   }
   if (told)
@@ -270,7 +306,7 @@ static dt_status_t find_variant(dt_call_t *call, dt_variant_t **out) {
 
 // Answers by a variant that was made for this call alone; destroys it. Its guards were found to
 // hold, and are run again for the symbols.
-static dt_status_t run_once(dt_call_t *call, dt_variant_t *variant) {
+ALSO_RECORDED dt_status_t run_once(dt_call_t *call, dt_variant_t *variant, bool recorded) {
   dt_session_t *session = call->session;
   const dt_variant_list_t sizes = {.n_symbols = variant->n_symbols,
                                    .n_output_sizes = variant->n_output_sizes};
@@ -278,8 +314,10 @@ static dt_status_t run_once(dt_call_t *call, dt_variant_t *variant) {
   if (!status) {
     for (uint32_t k = 0; k < variant->n_symbols; k++)
       session->symbols[k] = variant->once_symbols[k];
-    status = run_variant(call, variant);
+    status = run_variant(call, variant, recorded);
   }
+  if (recorded)
+    dt__record_drop(call->recorder);
   dt__variant_destroy(variant);
   return status;
 }
@@ -287,14 +325,16 @@ static dt_status_t run_once(dt_call_t *call, dt_variant_t *variant) {
 // Rounds of looking and making before a call gives up on captures and modes that keep changing.
 #define MOST_ROUNDS 16
 
-static dt_status_t run_missed(dt_call_t *call, dt_variant_t **out) {
+ALSO_RECORDED dt_status_t run_missed(dt_call_t *call, dt_variant_t **out, bool recorded) {
   (void)atomic_fetch_add_explicit(&call->function->misses, 1, memory_order_relaxed);
   for (int round = 0; round < MOST_ROUNDS; round++) {
     dt_variant_t *once = NULL;
     DT_TRY(dt__function_cover(call->session, call->function, call->session->place, call->inputs,
                               true, call->control, &once));
+    if (recorded)
+      dt__record_part(call->recorder, DT_PROFILE_COMPILE);
     if (once)
-      return run_once(call, once);
+      return run_once(call, once, recorded);
     dt__reclaim_resume(call->session->runtime->reclaim, call->session->slot);
     DT_TRY(find_variant(call, out));
     if (*out)
@@ -306,15 +346,17 @@ static dt_status_t run_missed(dt_call_t *call, dt_variant_t **out) {
                  MOST_ROUNDS);
 }
 
-static dt_status_t run_call(dt_call_t *call) {
+ALSO_RECORDED dt_status_t run_call(dt_call_t *call, bool recorded) {
   dt_variant_t *variant = NULL;
   DT_TRY(find_variant(call, &variant));
+  if (recorded)
+    dt__record_part(call->recorder, DT_PROFILE_GUARDS);
   if (!variant) {
-    DT_TRY(run_missed(call, &variant));
+    DT_TRY(run_missed(call, &variant, recorded));
     if (!variant)
       return NULL; // answered for once
   }
-  return run_variant(call, variant);
+  return run_variant(call, variant, recorded);
 }
 
 // Tensors whose elements somebody took back; a session that queues its calls may do that.
@@ -326,7 +368,7 @@ static dt_status_t check_live(const dt_call_t *call) {
     if (status)
       return dt__status_annotate(status, "%s", dt__input_name(function, i, name, sizeof(name)));
   }
-  for (uint32_t k = 0; k < function->n_outputs; k++) {
+  for (uint32_t k = 0; k < function->n_outputs && !call->shapes; k++) { // else there are none
     if (call->outputs[k])
       DT_TRY(dt__status_annotate(dt__tensor_check_live(call->outputs[k]), "output %u", k));
   }
@@ -353,13 +395,16 @@ static void leave_place(dt_call_t *call) {
 }
 
 // The session is held.
-static dt_status_t call_held(dt_call_t *call, uint32_t n_inputs, uint32_t n_outputs) {
+ALSO_RECORDED dt_status_t call_held(dt_call_t *call, uint32_t n_inputs, uint32_t n_outputs,
+                                    bool recorded) {
   dt_session_t *session = call->session;
   dt_function_t *function = call->function;
   DT_TRY(take_arguments(call, n_inputs, n_outputs));
   DT_TRY(dt__control_check(call->control));
   DT_TRY(enter_place(call));
-  dt_status_t status = run_call(call);
+  if (recorded)
+    dt__record_part(call->recorder, DT_PROFILE_ARGUMENTS);
+  dt_status_t status = run_call(call, recorded);
   leave_place(call);
   DT_TRY(status);
   (void)atomic_fetch_add_explicit(&function->counters[session->counter].calls, 1,
@@ -367,6 +412,31 @@ static dt_status_t call_held(dt_call_t *call, uint32_t n_inputs, uint32_t n_outp
   if (dt__session_samples(session))
     dt__histogram_sample(function, call->inputs);
   return NULL;
+}
+
+static dt_status_t call_recorded(dt_call_t *call, uint32_t n_inputs, uint32_t n_outputs) {
+  call->recorder = dt__record_begin(call->session, call->function);
+  if (!call->recorder)
+    return call_held(call, n_inputs, n_outputs, false);
+  dt_status_t status = call_held(call, n_inputs, n_outputs, true);
+  dt__record_end(call->recorder, status == NULL);
+  return status;
+}
+
+// A profile runs, or calls are timed.
+static dt_status_t call_timed(dt_call_t *call, uint32_t n_inputs, uint32_t n_outputs) {
+  dt_function_t *function = call->function;
+  bool timed = atomic_load_explicit(&function->runtime->times_calls, memory_order_relaxed);
+  int64_t began = timed ? dt__now_ns() : 0;
+  dt_status_t status = call_recorded(call, n_inputs, n_outputs);
+  if (timed && !status)
+    dt__latency_note(&function->latency, dt__now_ns() - began);
+  return status;
+}
+
+static inline bool is_timed(const dt_runtime_t *runtime) {
+  return atomic_load_explicit(&runtime->profile, memory_order_relaxed) != NULL ||
+         atomic_load_explicit(&runtime->times_calls, memory_order_relaxed);
 }
 
 static dt_status_t call_by(dt_session_t *session, dt_function_t *function,
@@ -384,7 +454,9 @@ static dt_status_t call_by(dt_session_t *session, dt_function_t *function,
   }
   dt_status_t status = NULL;
   if (dt__reclaim_enter(session->runtime->reclaim, session->slot)) {
-    status = call_held(&call, n_inputs, n_outputs);
+    status = __builtin_expect(is_timed(session->runtime), false)
+                 ? call_timed(&call, n_inputs, n_outputs)
+                 : call_held(&call, n_inputs, n_outputs, false);
     dt__session_end(session);
   } else {
     status = dt__session_busy();
@@ -414,6 +486,30 @@ dt_status_t dt_call(dt_session_t *session, dt_function_t *function, dt_tensor_t 
   return call_by(session, function, inputs, n_inputs, outputs, n_outputs, &own);
 }
 
+typedef dt_status_t (*within_fn_t)(dt_call_t *call, dt_variant_t **variant);
+
+// The session is the call's, and its place entered, while `run` runs.
+static dt_status_t within_session(dt_call_t *call, uint32_t n_inputs, within_fn_t run,
+                                  dt_variant_t **variant) {
+  dt_session_t *session = call->session;
+  if (!dt__reclaim_enter(session->runtime->reclaim, session->slot))
+    return dt__session_busy();
+  dt_status_t status = take_arguments(call, n_inputs, call->function->n_outputs);
+  if (!status)
+    status = enter_place(call);
+  if (!status) {
+    status = run(call, variant);
+    leave_place(call);
+  }
+  dt__session_end(session);
+  return status;
+}
+
+static dt_status_t measure(dt_call_t *call, dt_variant_t **variant) {
+  (void)variant;
+  return run_call(call, false);
+}
+
 dt_status_t dt__call_measure(dt_session_t *session, dt_function_t *function,
                              dt_tensor_t *const *inputs, uint32_t n_inputs,
                              struct dt_output_shape_t *shapes) {
@@ -424,17 +520,43 @@ dt_status_t dt__call_measure(dt_session_t *session, dt_function_t *function,
                     .outputs = &none,
                     .mode = function->call_mode,
                     .shapes = shapes};
-  if (!dt__reclaim_enter(session->runtime->reclaim, session->slot))
-    return dt__session_busy();
-  dt_status_t status = take_arguments(&call, n_inputs, function->n_outputs);
-  if (!status)
-    status = enter_place(&call);
-  if (!status) {
-    status = run_call(&call);
-    leave_place(&call);
-  }
-  dt__session_end(session);
-  return status;
+  return within_session(&call, n_inputs, measure, NULL);
+}
+
+// ---- By a variant ---------------------------------------------------------------------------------
+
+dt_status_t dt__call_find(dt_session_t *session, dt_function_t *function,
+                          dt_tensor_t *const *inputs, uint32_t n_inputs, dt_variant_t **out) {
+  dt_tensor_t *none = NULL;
+  dt_call_t call = {.session = session, .function = function, .inputs = inputs, .outputs = &none};
+  *out = NULL;
+  return within_session(&call, n_inputs, find_variant, out);
+}
+
+static dt_status_t run_by(dt_call_t *call, dt_variant_t **by) {
+  dt_variant_t *variant = *by;
+  dt_session_t *session = call->session;
+  const dt_variant_list_t *list = atomic_load_explicit(&call->function->list, memory_order_acquire);
+  const dt_variant_list_t sizes = {.n_symbols = variant->n_symbols,
+                                   .n_output_sizes = variant->n_output_sizes};
+  int64_t captured[DT_MOST_CAPTURES];
+  DT_TRY(dt__session_reserve(session, call->function, &sizes));
+  dt_guard_args_t args =
+      dt__guard_args(call->function, list, session->place, call->inputs, captured);
+  call->modes = args.modes;
+  if (!dt__guards_run(variant->guards, &args, session->symbols))
+    return DT_FAIL(DT_E_STATE, "the variant does not take these arguments");
+  return run_variant(call, variant, false);
+}
+
+dt_status_t dt__call_by(dt_session_t *session, dt_function_t *function, dt_variant_t *variant,
+                        dt_tensor_t *const *inputs, uint32_t n_inputs, dt_tensor_t **outputs) {
+  dt_call_t call = {.session = session,
+                    .function = function,
+                    .inputs = inputs,
+                    .outputs = outputs,
+                    .mode = function->call_mode};
+  return within_session(&call, n_inputs, run_by, &variant);
 }
 
 // ---- Measuring ------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ typedef struct dt_call_t {
   uint64_t modes;        // of the runtime, as the guards saw them
   dt_call_mode_t mode;
   dt_control_t *control;            // NULL: nothing ends it before its time
+  struct dt_recorder_t *recorder;   // NULL: nothing is noted of it (timing.h)
   bool managed;                     // new results have their place in the session's pool
   struct dt_output_shape_t *shapes; // these are asked for, and nothing is run; else NULL
 } dt_call_t;
@@ -48,6 +49,16 @@ dt_status_t dt__call_shapes(const dt_call_t *call, const dt_variant_t *variant) 
 dt_status_t dt__call_measure(dt_session_t *session, dt_function_t *function,
                              dt_tensor_t *const *inputs, uint32_t n_inputs,
                              struct dt_output_shape_t *shapes) DT_MUST_USE;
+
+// call.c. The variant that answers these arguments, which somebody keeps from going (pins); NULL:
+// none does.
+dt_status_t dt__call_find(dt_session_t *session, dt_function_t *function,
+                          dt_tensor_t *const *inputs, uint32_t n_inputs,
+                          dt_variant_t **out) DT_MUST_USE;
+// call.c. A call that `variant` answers, wherever it stands; no statistics count it.
+dt_status_t dt__call_by(dt_session_t *session, dt_function_t *function, dt_variant_t *variant,
+                        dt_tensor_t *const *inputs, uint32_t n_inputs,
+                        dt_tensor_t **outputs) DT_MUST_USE;
 
 // call.c. Fills session->results, and the addresses of their elements behind those of the inputs,
 // by session->sizes (of all outputs, one after another): given tensors are checked against what the

@@ -173,7 +173,8 @@ static int64_t delay_ns(const dt_function_t *function) {
 // Mutex held; the job is not posted.
 static void post(dt_function_t *function) {
   dt_decider_build_t *build = &function->decider;
-  build->job = (dt_job_t){.run = run_build, .arg = function};
+  build->job =
+      (dt_job_t){.run = run_build, .arg = function, .what = "guards", .of = function->name};
   dt_status_t status = dt__jobs_post(dt__compiler_jobs(function->runtime->compiler), &build->job,
                                      delay_ns(function));
   build->posted = !status;

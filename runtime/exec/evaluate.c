@@ -5,6 +5,7 @@
 
 #include "lower/graph/eval.h"
 #include "runtime/base/dtype.h"
+#include "runtime/base/fp.h"
 #include "runtime/base/status.h"
 
 #include <string.h>
@@ -95,7 +96,9 @@ dt_status_t dt__evaluate(const dt_call_t *call, const dt_variant_t *variant,
   arena.watch = limits.max_bytes ? &watch : NULL;
   if (variant->n_output_sizes)
     memset(call->session->sizes, 0, variant->n_output_sizes * sizeof(call->session->sizes[0]));
+  uint32_t before = dt__fp_enter();
   dt_status_t status = evaluate(&arena, call, variant, bindings);
+  dt__fp_leave(before);
   uint64_t refused = atomic_load_explicit(&watch.refused, memory_order_relaxed);
   if (refused) { // the arena said that there is no memory
     dt_status_free(status);

@@ -164,6 +164,15 @@ static dt_variant_list_t *list_without(const dt_variant_list_t *old, uint32_t in
   return list;
 }
 
+// Mutex held. Its code is not the function's any more.
+static void uncount_code(dt_function_t *function, const dt_variant_t *variant) {
+  uint64_t code = variant->compiled->code_bytes;
+  for (uint32_t k = 0; k < variant->n_swapped; k++)
+    code += variant->swapped[k]->code_bytes;
+  (void)atomic_fetch_sub_explicit(&function->code_bytes, code, memory_order_relaxed);
+  count_constants(function, variant, false);
+}
+
 // Mutex held. A variant that goes leaves no mark on limits.
 static void uncount(dt_function_t *function, const dt_variant_t *variant) {
   function->excused++;
@@ -171,13 +180,8 @@ static void uncount(dt_function_t *function, const dt_variant_t *variant) {
     if (function->generic_tried[k] == variant->place)
       function->generic_tried[k] = function->generic_tried[--function->n_generic_tried];
   }
-  if (!variant->compiled)
-    return;
-  uint64_t code = variant->compiled->code_bytes;
-  for (uint32_t k = 0; k < variant->n_swapped; k++)
-    code += variant->swapped[k]->code_bytes;
-  (void)atomic_fetch_sub_explicit(&function->code_bytes, code, memory_order_relaxed);
-  count_constants(function, variant, false);
+  if (variant->compiled)
+    uncount_code(function, variant);
 }
 
 // ---- Staying --------------------------------------------------------------------------------------
@@ -240,6 +244,93 @@ static bool evict(dt_function_t *function, uint32_t index, uint64_t bytes[DT_MEM
     dt__decider_request(function);
   subtract(function, DT_MEMORY_HOST, host);
   subtract(function, DT_MEMORY_DEVICE, device);
+  return true;
+}
+
+// Mutex held. The same list with another at `index`, and the same decider: it has the same guards.
+static dt_variant_list_t *list_with(const dt_variant_list_t *old, uint32_t index,
+                                    dt_variant_t *fresh) {
+  size_t bytes = sizeof(*old) + old->n * sizeof(old->items[0]);
+  dt_variant_list_t *list = dt__alloc(bytes);
+  if (!list)
+    return NULL;
+  memcpy(list, old, bytes);
+  list->retired = (dt_retired_t){0};
+  list->items[index] = fresh;
+  if (fresh->n_symbols > list->n_symbols)
+    list->n_symbols = fresh->n_symbols;
+  return list;
+}
+
+bool dt__variant_replace(dt_function_t *function, dt_variant_t *variant, dt_variant_t *fresh) {
+  dt_reclaim_t *reclaim = function->runtime->reclaim;
+  dt_variant_list_t *old = atomic_load_explicit(&function->list, memory_order_relaxed);
+  uint32_t index = 0;
+  while (index < old->n && old->items[index] != variant)
+    index++;
+  dt_variant_list_t *list = index < old->n ? list_with(old, index, fresh) : NULL;
+  if (!list)
+    return false;
+  dt__variant_hold(function, fresh);
+  fresh->made = variant->made;
+  atomic_store_explicit(&fresh->used, atomic_load_explicit(&variant->used, memory_order_relaxed),
+                        memory_order_relaxed);
+  (void)atomic_fetch_add_explicit(&function->code_bytes, fresh->compiled->code_bytes,
+                                  memory_order_relaxed);
+  (void)go(function, atomic_load_explicit(&variant->bindings, memory_order_relaxed));
+  uncount_code(function, variant);
+  atomic_store_explicit(&function->kernels, fresh->compiled->n_launches, memory_order_relaxed);
+  atomic_store_explicit(&function->list, list, memory_order_release);
+  subtract(function, DT_MEMORY_HOST, variant->bytes[DT_MEMORY_HOST]);
+  subtract(function, DT_MEMORY_DEVICE, variant->bytes[DT_MEMORY_DEVICE]);
+  old->retired.destroy = destroy_list;
+  variant->retired.destroy = leave;
+  dt__reclaim_retire(reclaim, &old->retired);
+  dt__reclaim_retire(reclaim, &variant->retired);
+  atomic_store_explicit(&function->runtime->garbage, true, memory_order_relaxed);
+  return true;
+}
+
+// Mutex held. The same list with one more at `index`, and without a decider.
+static dt_variant_list_t *list_before(const dt_variant_list_t *old, uint32_t index,
+                                      dt_variant_t *fresh) {
+  dt_variant_list_t *list = dt__alloc(sizeof(*list) + (old->n + 1) * sizeof(list->items[0]));
+  if (!list)
+    return NULL;
+  *list = *old;
+  list->retired = (dt_retired_t){0};
+  list->decider = NULL;
+  list->n = old->n + 1;
+  memcpy(list->items, old->items, index * sizeof(list->items[0]));
+  list->items[index] = fresh;
+  memcpy(list->items + index + 1, old->items + index, (old->n - index) * sizeof(list->items[0]));
+  if (fresh->n_symbols > list->n_symbols)
+    list->n_symbols = fresh->n_symbols;
+  return list;
+}
+
+bool dt__variant_insert(dt_function_t *function, const dt_variant_t *variant, dt_variant_t *fresh) {
+  dt_reclaim_t *reclaim = function->runtime->reclaim;
+  dt_variant_list_t *old = atomic_load_explicit(&function->list, memory_order_relaxed);
+  dt_decider_t *decider = (dt_decider_t *)(uintptr_t)old->decider;
+  uint32_t index = 0;
+  while (index < old->n && old->items[index] != variant)
+    index++;
+  dt_variant_list_t *list = index < old->n ? list_before(old, index, fresh) : NULL;
+  if (!list)
+    return false;
+  dt__variant_hold(function, fresh);
+  (void)atomic_fetch_add_explicit(&function->code_bytes, fresh->compiled->code_bytes,
+                                  memory_order_relaxed);
+  atomic_store_explicit(&function->list, list, memory_order_release);
+  old->retired.destroy = destroy_list;
+  dt__reclaim_retire(reclaim, &old->retired);
+  if (decider) {
+    decider->retired.destroy = destroy_decider;
+    dt__reclaim_retire(reclaim, &decider->retired);
+  }
+  atomic_store_explicit(&function->runtime->garbage, true, memory_order_relaxed);
+  dt__decider_request(function);
   return true;
 }
 

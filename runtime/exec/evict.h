@@ -13,6 +13,12 @@ void dt__variant_hold(dt_function_t *function, dt_variant_t *variant);
 void dt__variant_hold_more(dt_function_t *function, dt_variant_t *variant,
                            const dt_compiled_t *fresh);
 void dt__variant_rehold(dt_function_t *function, dt_bindings_t *old, dt_bindings_t *fresh);
+// The mutex held: puts `fresh`, of the same trace and bound, in the place of `variant`, which goes
+// when no call is in it. False: it has left the list, or there is no memory.
+bool dt__variant_replace(dt_function_t *function, dt_variant_t *variant, dt_variant_t *fresh);
+// The mutex held: puts `fresh`, bound, before `variant`, whose calls it is to answer where its
+// guards hold. False: `variant` has left the list, or there is no memory.
+bool dt__variant_insert(dt_function_t *function, const dt_variant_t *variant, dt_variant_t *fresh);
 // A variant that left its list stays for what the caller captured, until dt__runtime_drop_captured:
 // then all calls have ended.
 void dt__variant_stay(dt_variant_t *variant);

@@ -131,11 +131,11 @@ bool dt__form_find(dt_forms_t *forms, const dt_once_buffer_t *buffer, dt_form_us
   return form != NULL;
 }
 
-static void form_free(dt_form_t *form) {
+static void form_free(const dt_forms_t *forms, dt_form_t *form) {
   if (form && form->give)
     form->give(form->owner);
   else if (form)
-    dt__pages_give(form->data, form->bytes);
+    dt__pages_give(forms->from, form->data, form->bytes);
   dt__free(form);
 }
 
@@ -166,7 +166,7 @@ static void add(dt_forms_t *forms, const dt_once_buffer_t *buffer, dt_form_use_t
   attach(form, use);
   *out_data = form->data;
   dt__mutex_unlock(&forms->mutex);
-  form_free(made);
+  form_free(forms, made);
 }
 
 dt_status_t dt__form_add(dt_forms_t *forms, const dt_once_buffer_t *buffer, dt_form_use_t *use,
@@ -263,7 +263,7 @@ void dt__form_leave(dt_forms_t *forms, dt_form_use_t *use) {
     unlink_form(forms, form);
   dt__mutex_unlock(&forms->mutex);
   if (last)
-    form_free(form);
+    form_free(forms, form);
 }
 
 static bool has_tensor(const dt_form_t *form, const dt_tensor_t *tensor) {
@@ -312,6 +312,7 @@ dt_status_t dt__forms_begin(dt_runtime_t *runtime) {
   dt_forms_t *forms = &runtime->forms;
   DT_TRY(dt__mutex_init(&forms->mutex, DT_RANK_FORMS));
   forms->ready = true;
+  forms->from = dt__runtime_memory(runtime);
   if (!dt__sys_random(&forms->seed, sizeof(forms->seed)))
     forms->seed = dt__hash_mix((uint64_t)dt__now_ns(), (uint64_t)(uintptr_t)runtime);
   dt__budget_join(&runtime->budget, &forms->holder, &forms_holder);

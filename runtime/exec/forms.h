@@ -29,6 +29,7 @@ typedef struct dt_form_use_t {
 typedef struct dt_forms_t {
   dt_mutex_t mutex;
   bool ready;
+  const dt_allocator_t *from;      // whose memory they are (pages.h)
   dt_form_t *heads[DT_FORM_HEADS]; // by digest
   uint64_t seed;
   uint64_t bytes, shared_bytes; // of forms in use; what more they would be if none was shared

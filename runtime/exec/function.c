@@ -65,6 +65,9 @@ static dt_status_t check_options(const dt_function_options_t *options, dt_progra
     return DT_FAIL(DT_E_ARGUMENT, "compile_limit: %u; expected at most %d", options->compile_limit,
                    MOST_COMPILES);
   DT_TRY(dt__check_call_mode(options->call_mode));
+  if (options->hot_percent > 100)
+    return DT_FAIL(DT_E_ARGUMENT, "hot_percent: %llu; expected at most 100",
+                   (unsigned long long)options->hot_percent);
   if ((unsigned)options->dynamic > DT_DYNAMIC_STATIC)
     return DT_FAIL(DT_E_ARGUMENT, "dynamic: %d is no dt_dynamic_t", (int)options->dynamic);
   if ((unsigned)options->limit_action > DT_LIMIT_EVALUATOR)
@@ -199,6 +202,8 @@ static dt_status_t create(dt_runtime_t *runtime, dt_program_fn_t program, void *
           options->compile_limit ? options->compile_limit : (uint32_t)runtime->params.compile_limit,
       .variant_limit =
           options->variant_limit ? options->variant_limit : (uint32_t)runtime->params.variant_limit,
+      .hot.percent = (uint32_t)(options->hot_percent ? options->hot_percent
+                                                     : (uint64_t)runtime->params.hot_sizes),
       .strict_fp = options->strict_fp,
       .max_call_bytes = options->max_call_bytes ? options->max_call_bytes
                                                 : (uint64_t)runtime->params.max_call_mib << 20,
@@ -266,6 +271,7 @@ void dt_function_release(dt_function_t *function) {
   dt__budget_leave(&runtime->budget, &function->holder);
   dt__decider_stop(function);
   dt__better_stop(function);
+  dt__hot_stop(function);
   if (!dt__forked()) {
     (void)pthread_cond_destroy(&function->idle);
     dt__mutex_fini(&function->mutex);
@@ -324,6 +330,9 @@ static dt_status_t prepare(dt_function_t *function, const dt_prepare_options_t *
   if (own.form > DT_PREPARE_FIRST)
     return DT_FAIL(DT_E_ARGUMENT, "form: %u; expected a dt_prepare_form_t, at most %d", own.form,
                    DT_PREPARE_FIRST);
+  if (own.layouts > DT_PREPARE_STRIDED)
+    return DT_FAIL(DT_E_ARGUMENT, "layouts: %llu; expected a dt_prepare_layout_t, at most %d",
+                   (unsigned long long)own.layouts, DT_PREPARE_STRIDED);
   DT_TRY(dt__runtime_place(function->runtime, own.device, own.ordinal, &home));
   if (home->kind->queues && function->answer == DT_ANSWER_EVALUATOR)
     return DT_FAIL(DT_E_UNSUPPORTED, "the reference evaluator answers on the CPU only");
@@ -333,7 +342,8 @@ static dt_status_t prepare(dt_function_t *function, const dt_prepare_options_t *
     dt__control_init(&control, own.deadline_ns, own.cancel);
   dt_control_t *within = wanted ? &control : NULL;
   bool first = own.form == DT_PREPARE_FIRST;
-  DT_TRY(dt__function_cover(NULL, function, home->number, NULL, first, within, NULL));
+  for (uint32_t layout = 0; layout <= own.layouts; layout++)
+    DT_TRY(dt__function_cover_layout(function, home->number, layout, first, within));
   return first ? NULL : wait_for_best(function, within);
 }
 

@@ -8,6 +8,8 @@
 #include "runtime/base/watch.h"
 #include "runtime/compile/jobs.h"
 #include "runtime/exec/budget.h"
+#include "runtime/exec/hot.h"
+#include "runtime/exec/latency.h"
 #include "runtime/exec/policy.h"
 #include "runtime/exec/refused.h"
 #include "runtime/exec/variant.h"
@@ -112,10 +114,13 @@ struct dt_function {
   _Atomic uint64_t held_bytes[DT_MEMORIES]; // by all in `list`
   dt_decider_build_t decider;
   dt_better_t better;
+  bool tuning; // guarded by mutex: somebody tunes it
+  dt_hot_t hot;
 
   _Atomic uint64_t compiles, misses, evaluator_calls, failed_calls, compile_ns, kernels, code_bytes,
       constant_bytes, promotions, limit_misses, frozen_misses, sampled_calls, readbacks,
       device_load_ns, graph_calls, graph_skips;
+  dt_latency_t latency;
   const char *_Atomic graph_skip;    // the last reason for one, static; NULL: none so far
   _Atomic uint32_t graph_skips_told; // reasons that the log has, a bit each; the place's
 };

@@ -110,5 +110,7 @@ void dt__histogram_sample(dt_function_t *function, dt_tensor_t *const *inputs) {
   gather(function, inputs, values);
   dt__histogram_add(&function->policy.histogram, values, 1, 0);
   dt__histogram_unlock(&function->policy.histogram);
-  (void)atomic_fetch_add_explicit(&function->sampled_calls, 1, memory_order_relaxed);
+  uint64_t n = 1 + atomic_fetch_add_explicit(&function->sampled_calls, 1, memory_order_relaxed);
+  if (function->hot.percent)
+    dt__hot_sampled(function, n);
 }

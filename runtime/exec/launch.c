@@ -3,6 +3,7 @@
 #include "runtime/exec/launch.h"
 
 #include "runtime/base/control.h"
+#include "runtime/exec/timing.h"
 
 typedef struct launch_t {
   const dt_launch_frame_t *frame;
@@ -32,7 +33,8 @@ void dt__launch(dt_frame_t *frame, dt_kernel_fn_t fn, const uint64_t *words, int
     return;
   }
   launch_t launch = {.frame = outer, .record = &frame->record, .fn = fn, .words = words};
-  dt__pool_run(outer->pool, count, grain_of(outer, count, grain), run_range, &launch);
+  dt__pool_run_at(outer->pool, outer->level, count, grain_of(outer, count, grain), run_range,
+                  &launch);
 }
 
 // Pieces are grown while they are soon done, so that the time between two looks stays near to this
@@ -69,5 +71,47 @@ void dt__launch_controlled(dt_frame_t *frame, dt_kernel_fn_t fn, const uint64_t 
   if (count <= grain)
     run_pieces(&launch, 0, count, 0);
   else
-    dt__pool_run(outer->pool, count, grain_of(outer, count, grain), run_pieces, &launch);
+    dt__pool_run_at(outer->pool, outer->level, count, grain_of(outer, count, grain), run_pieces,
+                    &launch);
+}
+
+// ---- Launches that are noted ------------------------------------------------------------------------
+
+typedef struct noted_t {
+  launch_t launch; // first
+  dt_range_fn_t run;
+} noted_t;
+
+static void run_noted(void *opaque, int64_t begin, int64_t end, uint32_t worker) {
+  const noted_t *noted = opaque;
+  const dt_recorder_t *recorder = noted->launch.frame->recorder;
+  dt_span_t *span = &recorder->spans[worker];
+  uint64_t at = dt__ticks_now(recorder->counter);
+  noted->run(opaque, begin, end, worker);
+  uint64_t done = dt__ticks_now(recorder->counter);
+  if (!span->begin) {
+    span->begin = at;
+    span->thread = dt__thread_id();
+  }
+  span->end = done;
+  span->busy += done - at;
+}
+
+void dt__launch_recorded(dt_frame_t *frame, dt_kernel_fn_t fn, const uint64_t *words, int64_t count,
+                         int64_t grain) {
+  const dt_launch_frame_t *outer = (const dt_launch_frame_t *)frame;
+  dt_recorder_t *recorder = outer->recorder;
+  dt_stamp_t *stamp = dt__record_launch(recorder, __builtin_return_address(0), fn, frame->kernel);
+  if (outer->told || count <= grain) {
+    (outer->told      ? dt__launch_told
+     : frame->control ? dt__launch_controlled
+                      : dt__launch)(frame, fn, words, count, grain);
+    dt__record_launched(recorder, stamp);
+    return;
+  }
+  noted_t noted = {{.frame = outer, .record = &frame->record, .fn = fn, .words = words},
+                   frame->control ? run_pieces : run_range};
+  dt__pool_run_at(outer->pool, outer->level, count, grain_of(outer, count, grain), run_noted,
+                  &noted);
+  dt__record_shared(recorder, stamp);
 }

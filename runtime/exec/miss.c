@@ -11,6 +11,7 @@
 #include "runtime/exec/decide.h"
 #include "runtime/exec/evict.h"
 #include "runtime/exec/explain.h"
+#include "runtime/exec/perf.h"
 #include "runtime/exec/session.h"
 #include "runtime/trace/hooks.h"
 
@@ -23,6 +24,7 @@ typedef struct ask_t {
   dt_tensor_t *const *inputs;  // of the call; NULL: any variant will do
   const dt_refused_key_t *key; // NULL without inputs
   bool quick;                  // its kernels may be quickly made
+  uint32_t layout;             // without inputs: which they may have (dt_prepare_layout_t)
   dt_control_t *control;       // NULL: it waits as long as it takes
 } ask_t;
 
@@ -51,6 +53,8 @@ static dt_variant_list_t *list_append(const dt_variant_list_t *old, dt_variant_t
 dt_status_t dt__variant_publish(dt_function_t *function, dt_variant_t *variant) {
   dt_variant_list_t *old = atomic_load_explicit(&function->list, memory_order_relaxed);
   const int64_t *const *captures = NULL;
+  if (function->runtime->perf && variant->compiled)
+    dt__perf_tell(function->runtime->perf, function->name, variant->number, variant->compiled);
   dt_status_t status = dt__variant_bind(function, variant);
   if (!status)
     status = dt__policy_publish(function, variant->traced, &captures);
@@ -316,6 +320,7 @@ static dt_variant_request_t request_of(dt_function_t *function, const ask_t *ask
   return (dt_variant_request_t){
       .inputs = ask->inputs,
       .quick = ask->quick,
+      .layout = ask->layout,
       .number = function->next_number++,
       .modes = atomic_load_explicit(&function->runtime->modes, memory_order_relaxed) |
                dt__modes_of_place(ask->place)};
@@ -441,6 +446,32 @@ static dt_status_t act_at_limit(dt_function_t *function, const ask_t *ask, const
 
 // ---- Covering -------------------------------------------------------------------------------------
 
+// Whether calls bring the stride: it is a symbol, and none of a size, as that of rows without gaps
+// may be.
+static bool is_brought(const dt_graph_t *graph, const dt_graph_input_t *input, uint32_t dim) {
+  dt_sym_t stride = input->strides[dim];
+  for (uint32_t d = 0; d < input->rank; d++)
+    if (input->sizes[d].id == stride.id)
+      return false;
+  return dt__sym_is_symbol(graph->env, stride, NULL);
+}
+
+// Whether the variant takes inputs of the layout, in any mix with contiguous ones: by the strides
+// that its trace has, wherever it comes from.
+static bool takes_layout(const dt_variant_t *variant, uint32_t layout) {
+  const dt_graph_t *graph = variant->traced->graph;
+  for (uint32_t k = 0; k < graph->inputs.len; k++) {
+    const dt_graph_input_t *input = &graph->inputs.items[k];
+    uint32_t first = layout == DT_PREPARE_STRIDED ? 0 : 1;
+    if (input->is_int || !dt__layout_has_gaps(layout, input->dtype, input->rank))
+      continue;
+    for (uint32_t d = 0; d + first < input->rank; d++)
+      if (!is_brought(graph, input, d))
+        return false;
+  }
+  return true;
+}
+
 // Mutex held. Whether there is nothing to do: with `inputs` a variant covers them, else there is
 // one.
 static dt_status_t is_covered(dt_session_t *session, const dt_function_t *function,
@@ -448,7 +479,8 @@ static dt_status_t is_covered(dt_session_t *session, const dt_function_t *functi
   const dt_variant_list_t *list = atomic_load_explicit(&function->list, memory_order_relaxed);
   *out = false;
   for (uint32_t k = 0; k < list->n; k++)
-    *out = *out || list->items[k]->place == ask->place;
+    *out = *out || (list->items[k]->place == ask->place &&
+                    (ask->inputs || takes_layout(list->items[k], ask->layout)));
   if (!ask->inputs || !list->n)
     return NULL;
   DT_TRY(dt__session_reserve(session, function, list));
@@ -512,6 +544,17 @@ static dt_status_t cover_locked(dt_session_t *session, dt_function_t *function, 
   }
 }
 
+static dt_status_t cover(dt_session_t *session, dt_function_t *function, const ask_t *ask,
+                         dt_variant_t **out_once) {
+  DT_TRY(dt__turn_outside(function->runtime->turn, "a compile"));
+  dt__mutex_lock(&function->mutex);
+  dt_status_t status = cover_locked(session, function, ask, out_once);
+  dt__mutex_unlock(&function->mutex);
+  dt__budget_keep(&function->runtime->budget);
+  dt__runtime_collect(function->runtime);
+  return status;
+}
+
 dt_status_t dt__function_cover(dt_session_t *session, dt_function_t *function, dt_device_t place,
                                dt_tensor_t *const *inputs, bool quick, dt_control_t *control,
                                dt_variant_t **out_once) {
@@ -525,13 +568,13 @@ dt_status_t dt__function_cover(dt_session_t *session, dt_function_t *function, d
     dt__refused_key(function, place, inputs, &key);
     ask.key = &key;
   }
-  DT_TRY(dt__turn_outside(function->runtime->turn, "a compile"));
-  dt__mutex_lock(&function->mutex);
-  dt_status_t status = cover_locked(session, function, &ask, out_once);
-  dt__mutex_unlock(&function->mutex);
-  dt__budget_keep(&function->runtime->budget);
-  dt__runtime_collect(function->runtime);
-  return status;
+  return cover(session, function, &ask, out_once);
+}
+
+dt_status_t dt__function_cover_layout(dt_function_t *function, dt_device_t place, uint32_t layout,
+                                      bool quick, dt_control_t *control) {
+  const ask_t ask = {.place = place, .quick = quick, .control = control, .layout = layout};
+  return cover(NULL, function, &ask, NULL);
 }
 
 // ---- Without a call -------------------------------------------------------------------------------

@@ -17,6 +17,10 @@ dt_status_t dt__function_cover(dt_session_t *session, dt_function_t *function, d
                                dt_tensor_t *const *inputs, bool quick, dt_control_t *control,
                                dt_variant_t **out_once) DT_MUST_USE;
 
+// The same without inputs, for those of a layout (dt_prepare_layout_t).
+dt_status_t dt__function_cover_layout(dt_function_t *function, dt_device_t place, uint32_t layout,
+                                      bool quick, dt_control_t *control) DT_MUST_USE;
+
 // Binds a variant's constants and puts it behind those that the function has. Takes it also on
 // failure. The function's mutex held.
 dt_status_t dt__variant_publish(dt_function_t *function, dt_variant_t *variant) DT_MUST_USE;

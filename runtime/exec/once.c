@@ -3,6 +3,7 @@
 // them what they read.
 #include "runtime/exec/once.h"
 
+#include "runtime/base/fp.h"
 #include "runtime/base/log.h"
 #include "runtime/base/pages.h"
 #include "runtime/base/status.h"
@@ -161,6 +162,10 @@ static dt_status_t check_constants(const once_run_t *run) {
   return NULL;
 }
 
+static const dt_allocator_t *memory_of(const once_run_t *run) {
+  return dt__runtime_memory(run->variant->runtime);
+}
+
 static dt_status_t take_memory(once_run_t *run) {
   const dt_once_plan_t *plan = run->plan;
   for (uint32_t b = 0; b < plan->n_buffers; b++) {
@@ -169,7 +174,7 @@ static dt_status_t take_memory(once_run_t *run) {
     if (!run->missing[b] && !written)
       continue;
     run->missing[b] = true;
-    run->bindings->once[b] = dt__pages_take((size_t)plan->buffers[b].bytes);
+    run->bindings->once[b] = dt__pages_take(memory_of(run), (size_t)plan->buffers[b].bytes);
     if (!run->bindings->once[b])
       return DT_FAIL(DT_E_NO_MEMORY,
                      "out of memory: %lld bytes for what is computed from constants",
@@ -183,7 +188,7 @@ static dt_status_t take_memory(once_run_t *run) {
 static void drop_buffer(once_run_t *run, uint32_t b) {
   if (!run->missing[b])
     return;
-  dt__pages_give(run->bindings->once[b], (size_t)run->plan->buffers[b].bytes);
+  dt__pages_give(memory_of(run), run->bindings->once[b], (size_t)run->plan->buffers[b].bytes);
   run->bindings->once[b] = NULL;
   run->missing[b] = false;
 }
@@ -214,7 +219,7 @@ static void end_before(once_run_t *run, uint32_t kernel) {
 static void launch_wanted(dt_frame_t *frame, dt_kernel_fn_t fn, const uint64_t *words,
                           int64_t count, int64_t grain) {
   once_run_t *run = (once_run_t *)frame;
-  uint32_t kernel = (uint32_t)frame->once_kernel;
+  uint32_t kernel = (uint32_t)frame->kernel;
   end_before(run, kernel);
   if (kernel < run->plan->n_kernels && run->wanted[kernel])
     dt__launch(frame, fn, words, count, grain);
@@ -226,7 +231,7 @@ static dt_status_t run_kernels(once_run_t *run) {
   dt_pool_t *pool = run->variant->runtime->pool;
   size_t stride = ((size_t)compiled->once_scratch_bytes + LINE - 1) / LINE * LINE;
   size_t bytes = stride * dt__pool_width(pool);
-  char *scratch = dt__pages_take(bytes);
+  char *scratch = dt__pages_take(memory_of(run), bytes);
   if (!scratch)
     return DT_FAIL(DT_E_NO_MEMORY,
                    "out of memory: %zu bytes of scratch for what is computed from "
@@ -234,11 +239,14 @@ static dt_status_t run_kernels(once_run_t *run) {
                    bytes);
   run->launch = (dt_launch_frame_t){.frame = dt__once_frame(run->variant, run->bindings),
                                     .pool = pool,
+                                    .level = DT_POOL_NORMAL,
                                     .scratch = scratch,
                                     .scratch_stride = stride};
   run->launch.frame.launch = launch_wanted;
+  uint32_t before = dt__fp_enter();
   compiled->once(&run->launch.frame);
-  dt__pages_give(scratch, bytes);
+  dt__fp_leave(before);
+  dt__pages_give(memory_of(run), scratch, bytes);
   end_before(run, run->plan->n_kernels);
   return dt__record_status(compiled, &run->launch.frame.record);
 }
@@ -253,7 +261,7 @@ static dt_status_t keep_form(once_run_t *run, uint32_t b) {
       !dt__kept_form_keep(&run->kept, buffer, use, made, &kept))
     return dt__form_add(forms_of(run), buffer, use, &run->bindings->once[b]);
   DT_TRY(take_kept(run, b, &kept));
-  dt__pages_give(made, (size_t)buffer->bytes);
+  dt__pages_give(memory_of(run), made, (size_t)buffer->bytes);
   return NULL;
 }
 

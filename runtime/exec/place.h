@@ -13,6 +13,7 @@
 #include "ductile/device.h"
 #include "ductile/experimental.h"
 #include "runtime/base/params.h"
+#include "runtime/base/pool.h"
 #include "runtime/compile/compile.h"
 #include "runtime/exec/budget.h"
 
@@ -31,10 +32,26 @@ typedef struct dt_place_t {
   void *device;                // as the code generator knows it; NULL on the CPU
 } dt_place_t;
 
+// How a place that queues its work times it: by marks in the queue of a session. What was opened
+// has its own `n` marks, and outlives the session.
+typedef struct dt_place_timer_t {
+  void *(*open)(dt_session_t *session, uint32_t n); // NULL: there is no memory
+  void (*close)(void *own);                         // nobody marks any more
+  // In a call: sets mark `index` behind all that is queued. False: that failed.
+  bool (*mark)(void *own, dt_session_t *session, uint32_t index);
+  // By any thread: around what follows; false: the device cannot be asked.
+  bool (*enter)(void *own);
+  void (*leave)(void *own);
+  bool (*wait)(void *own, uint32_t index); // until the mark is passed
+  // Between two marks that are passed.
+  bool (*between)(void *own, uint32_t from, uint32_t to, double *out_ns);
+} dt_place_timer_t;
+
 // A function that is NULL has nothing to do at such a place. Sessions are held by who calls.
 typedef struct dt_place_kind_t {
   const char *name;   // of a device in messages, before its ordinal
   const char *option; // what dt_device_parse takes for it
+  int32_t dlpack;     // its number in DLPack (ductile/dlpack.h); 0: none
   dt_memory_t memory; // that code, constants and sessions take there
   // Calls are queued: they return before their work has ended, and use their session until then.
   // Where they are not, tensors are made and copied while the session is in a call.
@@ -54,6 +71,10 @@ typedef struct dt_place_kind_t {
   void (*close)(dt_place_t *place); // nothing uses it. NULL: it is freed
   // Besides the kind's name. NULL: there is no more to say.
   void (*describe)(const dt_place_t *place, const dt_runtime_t *runtime, dt_device_info_t *out);
+  // Of profiles: bytes a second that the device's memory can give, and bytes that are kept nearer.
+  // Both 0: not known. NULL: the host's, which are measured.
+  void (*rates)(const dt_place_t *place, double *out_bytes_per_s, int64_t *out_near_bytes);
+  const dt_place_timer_t *timer; // NULL: calls do not queue, or are not timed
 
   // ---- Sessions. session->own is the place's: `session_size` bytes, zeroed before session_open and
   // freed after session_close.
@@ -82,6 +103,9 @@ typedef struct dt_place_kind_t {
   // Runs the code of a variant for session->symbols, and fills session->results.
   dt_status_t (*call)(struct dt_call_t *call, struct dt_variant_t *variant,
                       const struct dt_bindings_t *bindings);
+  // The same of a call with a recorder, which notes its launches (timing.h). NULL: `call`.
+  dt_status_t (*call_recorded)(struct dt_call_t *call, struct dt_variant_t *variant,
+                               const struct dt_bindings_t *bindings);
   // Memory for result `index` of a call; NULL: memory as all.
   dt_status_t (*result)(const struct dt_call_t *call, uint32_t index, size_t bytes,
                         dt_storage_t **out);
@@ -105,10 +129,12 @@ typedef struct dt_place_kind_t {
   void (*host_free)(dt_session_t *session, void *ptr);
 
   // ---- Variants and their constants. The function's mutex held for the first two.
-  // Copies a constant to memory of the place. Bindings of the same tensors share it. NULL: kernels
-  // read constants where they are.
-  dt_status_t (*upload)(const struct dt_variant_t *variant, const dt_tensor_t *tensor,
-                        dt_storage_t *to);
+  // Copies a constant to new memory of the place, by threads of the pool where that is sooner done;
+  // `uploaded` waits for all copies, before anything uses them, and after a failure, too. Bindings
+  // of the same tensors share them. NULL, both: kernels read constants where they are.
+  dt_status_t (*upload)(const struct dt_variant_t *variant, dt_pool_t *pool,
+                        const dt_tensor_t *tensor, dt_storage_t **out);
+  dt_status_t (*uploaded)(const struct dt_variant_t *variant);
   // Computes what depends on constants alone, of which there is some, at the addresses of
   // bindings->once: in memory of the place that is there, or where that is the heap's (allocate is
   // NULL), in memory that this finds or makes (dt__host_once).
@@ -128,6 +154,9 @@ typedef struct dt_place_kind_t {
   dt_status_t (*event_settle)(dt_event_t *event);                      // the host waits
   dt_status_t (*event_query)(dt_event_t *event, bool *out_done);
   void (*event_destroy)(dt_event_t *event);
+  // What is queued from now on, by others, on `stream` runs behind all work of the session. NULL:
+  // the host waits for that work (settle).
+  dt_status_t (*hand_over)(dt_session_t *session, void *stream);
 } dt_place_kind_t;
 
 // By dt_device_t; NULL: this program has no such device. The library's stands in an

@@ -3,6 +3,7 @@
 // leases two pieces of memory. They grow to the most that a call needed, and stay.
 #include "runtime/exec/place.h"
 
+#include "runtime/base/fp.h"
 #include "runtime/base/log.h"
 #include "runtime/base/process.h"
 #include "runtime/base/status.h"
@@ -10,6 +11,7 @@
 #include "runtime/exec/launch.h"
 #include "runtime/exec/once.h"
 #include "runtime/exec/runtime.h"
+#include "runtime/exec/timing.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -60,7 +62,8 @@ static dt_status_t grow_block(dt_session_t *session, int64_t used, int64_t bytes
   if (bytes < 0 || bytes >= DT_SIZE_LIMIT)
     return DT_FAIL(DT_E_LIMIT, "a block of %lld bytes; the limit is %lld", (long long)bytes,
                    (long long)DT_SIZE_LIMIT - 1);
-  if (need > 0 && !own->block.base)
+  own->block.from = dt__runtime_memory(session->runtime);
+  if (need > 0 && !own->block.base && !own->block.from)
     own->block = dt__pager_take(session->runtime->pager, need);
   bool leased = used ? dt__region_extend(&own->block, (size_t)used, need)
                      : dt__region_grow(&own->block, need);
@@ -80,6 +83,7 @@ static dt_status_t grow_scratch(dt_session_t *session, int64_t bytes) {
                    (long long)bytes, (long long)DT_SIZE_LIMIT - 1);
   size_t total = stride * dt__pool_width(session->runtime->pool); // below 2^47 times 2^12
   own->scratch_stride = 0;
+  own->scratch.from = dt__runtime_memory(session->runtime);
   if (!dt__region_grow(&own->scratch, total))
     return DT_FAIL(DT_E_NO_MEMORY, "out of memory: %lld bytes of scratch for each of %u threads",
                    (long long)bytes, dt__pool_width(session->runtime->pool));
@@ -102,26 +106,34 @@ static inline dt_status_t lease(dt_session_t *session, int64_t used, const dt_fr
 
 // What the first bytes of the block hold stays. A failed check ends the call before the next
 // segment reads what was computed in spite of it.
-static dt_status_t run_segment(const dt_call_t *call, const dt_variant_t *variant,
-                               dt_launch_frame_t *launch, uint32_t segment) {
+ALSO_RECORDED dt_status_t run_segment(const dt_call_t *call, const dt_variant_t *variant,
+                                      dt_launch_frame_t *launch, uint32_t segment, bool recorded) {
   const cpu_session_t *own = call->session->own;
   const dt_compiled_t *compiled = variant->compiled;
   dt_frame_t *frame = &launch->frame;
   int64_t used = frame->block_bytes;
   DT_TRY(dt__segment_plan(call, variant, segment, frame));
+  if (recorded)
+    dt__record_part(call->recorder, DT_PROFILE_PLAN);
   DT_TRY(lease(call->session, used, frame));
   DT_TRY(dt__segment_outputs(call, variant, segment));
+  if (recorded)
+    dt__record_part(call->recorder, DT_PROFILE_MEMORY);
   frame->block = own->block.base;
   launch->scratch = own->scratch.base;
   launch->scratch_stride = own->scratch_stride;
   compiled->segments[segment].run(frame);
+  if (recorded)
+    dt__record_run(call->recorder);
   DT_TRY(dt__record_status(compiled, &frame->record));
   return dt__control_status(call->control);
 }
 
-static dt_status_t run(dt_call_t *call, dt_variant_t *variant, const dt_bindings_t *bindings) {
+ALSO_RECORDED dt_status_t run_all(dt_call_t *call, dt_variant_t *variant,
+                                  const dt_bindings_t *bindings, bool recorded) {
   const dt_compiled_t *compiled = variant->compiled;
   dt_launch_frame_t launch = {.pool = call->session->runtime->pool,
+                              .level = call->session->level,
                               .threads = dt__modes_threads(call->modes)};
   dt__call_frame(call, variant, bindings, &launch.frame);
   launch.frame.launch = call->control ? dt__launch_controlled : dt__launch;
@@ -129,14 +141,37 @@ static dt_status_t run(dt_call_t *call, dt_variant_t *variant, const dt_bindings
     launch.told = variant;
     launch.frame.launch = dt__launch_told;
   }
+  if (recorded) {
+    launch.recorder = call->recorder;
+    launch.frame.launch = dt__launch_recorded;
+  }
   for (uint32_t segment = 0; segment < compiled->n_segments; segment++)
-    DT_TRY(run_segment(call, variant, &launch, segment));
+    DT_TRY(run_segment(call, variant, &launch, segment, recorded));
   if (compiled->commit) { // nothing fails from here on, and nothing ends the call
     launch.frame.control = NULL;
-    launch.frame.launch = launch.told ? dt__launch_told : dt__launch;
+    launch.frame.launch = recorded      ? dt__launch_recorded
+                          : launch.told ? dt__launch_told
+                                        : dt__launch;
     compiled->commit(&launch.frame);
+    if (recorded)
+      dt__record_run(call->recorder);
   }
   return NULL;
+}
+
+static dt_status_t run_recorded(dt_call_t *call, dt_variant_t *variant,
+                                const dt_bindings_t *bindings) {
+  uint32_t before = dt__fp_enter();
+  dt_status_t status = run_all(call, variant, bindings, true);
+  dt__fp_leave(before);
+  return status;
+}
+
+static dt_status_t run(dt_call_t *call, dt_variant_t *variant, const dt_bindings_t *bindings) {
+  uint32_t before = dt__fp_enter();
+  dt_status_t status = run_all(call, variant, bindings, false);
+  dt__fp_leave(before);
+  return status;
 }
 
 // ---- Tensors --------------------------------------------------------------------------------------
@@ -157,6 +192,7 @@ static void describe(const dt_place_t *place, const dt_runtime_t *runtime, dt_de
 
 const dt_place_kind_t dt__cpu_place = {.name = "CPU",
                                        .option = "cpu",
+                                       .dlpack = 1,
                                        .memory = DT_MEMORY_HOST,
                                        .describe = describe,
                                        .session_size = sizeof(cpu_session_t),
@@ -164,5 +200,6 @@ const dt_place_kind_t dt__cpu_place = {.name = "CPU",
                                        .session_bytes = session_bytes,
                                        .give = give,
                                        .call = run,
+                                       .call_recorded = run_recorded,
                                        .copy = copy,
                                        .once = dt__host_once};

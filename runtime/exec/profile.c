@@ -285,6 +285,7 @@ static dt_status_t load(dt_function_t *function, const char *path) {
     status = take_profile(function, r);
     function->policy.version++;
     dt__mutex_unlock(&function->mutex);
+    dt__hot_request(function);
   }
   dt__arena_fini(&r->arena);
   dt__free(r);

@@ -3,6 +3,7 @@
 #include "runtime/exec/queued.h"
 
 #include "runtime/base/memory.h"
+#include "runtime/exec/timing.h"
 
 #include <string.h>
 
@@ -98,9 +99,13 @@ static dt_status_t read_byte(const dt_queued_t *queued, const void *predicate, u
 // frame->read_flag.
 static int64_t read_flag(dt_frame_t *frame, const void *predicate) {
   const dt_queued_t *queued = frame->owner;
+  dt_recorder_t *recorder = queued->call->recorder;
+  uint64_t before = recorder ? dt__ticks_now(recorder->counter) - recorder->launched : 0;
   uint8_t value = 0;
   if (!*queued->failed)
     *queued->failed = read_byte(queued, predicate, &value);
+  if (recorder) // what queues the copy is counted by itself
+    recorder->waited += dt__ticks_now(recorder->counter) - recorder->launched - before;
   return *queued->failed ? 0 : value;
 }
 
@@ -122,11 +127,17 @@ dt_status_t dt__queued_begin(dt_queued_t *queued, const dt_bindings_t *bindings)
 static dt_status_t run_segment(const dt_queued_t *queued, uint32_t segment) {
   dt_frame_t *frame = queued->frame;
   int64_t used = frame->block_bytes;
+  dt_recorder_t *recorder = queued->call->recorder;
   DT_TRY(dt__queued_read(queued, segment));
+  dt__note_part(recorder, DT_PROFILE_WAIT);
   DT_TRY(dt__segment_plan(queued->call, queued->variant, segment, frame));
+  dt__note_part(recorder, DT_PROFILE_PLAN);
   DT_TRY(queued->queue->lease(queued, segment, used));
   DT_TRY(dt__segment_outputs(queued->call, queued->variant, segment));
+  dt__note_part(recorder, DT_PROFILE_MEMORY);
   dt__compiled_queue(queued->variant->compiled, segment, frame);
+  if (recorder)
+    dt__record_run(recorder);
   return *queued->failed;
 }
 

@@ -4,6 +4,7 @@
 #include "runtime/exec/explain.h"
 
 #include "runtime/base/status.h"
+#include "runtime/compile/tuned.h"
 #include "runtime/exec/decide.h"
 
 #include <string.h>
@@ -220,6 +221,15 @@ static bool take_guards(dt_arena_t *arena, const dt_guards_t *guards, dt_variant
   return good;
 }
 
+static const char *print_tuned(dt_arena_t *arena, const dt_variant_t *variant) {
+  dt_text_t text;
+  dt__text_init(&text);
+  dt__tuned_put(variant->compiled ? variant->compiled->tuned : NULL, &text);
+  const char *out = text.failed ? NULL : dt__arena_strdup(arena, dt__text_str(&text));
+  dt__text_fini(&text);
+  return out;
+}
+
 static bool take_variants(report_t *report, const dt_function_t *function,
                           const dt_variant_list_t *list) {
   const dt_variant_info_t **items =
@@ -232,7 +242,8 @@ static bool take_variants(report_t *report, const dt_function_t *function,
     info->number = list->items[k]->number;
     info->device = dt__place_device(list->items[k]->place);
     info->ordinal = dt__place_ordinal(list->items[k]->place);
-    good = dt__dims_make(&report->arena, function, list->items[k], info) &&
+    info->tuned = print_tuned(&report->arena, list->items[k]);
+    good = info->tuned && dt__dims_make(&report->arena, function, list->items[k], info) &&
            take_guards(&report->arena, list->items[k]->guards, info);
     items[k] = info;
   }

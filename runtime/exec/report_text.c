@@ -91,6 +91,8 @@ static void put_variants(const dt_report_t *report, dt_text_t *out) {
       put_asker(variant->guards[g], out);
       dt__text_put(out, "\n");
     }
+    if (variant->tuned[0])
+      dt__text_printf(out, "tuned: %s\n", variant->tuned);
   }
 }
 
@@ -181,7 +183,10 @@ static void variant_event(const dt_report_t *report, const dt_variant_info_t *va
     put_guard_fields(variant->guards[k], out);
     dt__text_put(out, "}");
   }
-  dt__text_put(out, "]}\n");
+  dt__text_put(out, "]");
+  if (variant->tuned[0])
+    put_field("tuned", variant->tuned, out);
+  dt__text_put(out, "}\n");
 }
 
 static void call_events(const dt_report_t *report, dt_text_t *out) {

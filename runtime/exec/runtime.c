@@ -11,6 +11,7 @@
 #include "runtime/compile/jobs.h"
 #include "runtime/compile/worker.h"
 #include "runtime/exec/evict.h"
+#include "runtime/exec/perf.h"
 
 #include <string.h>
 
@@ -99,7 +100,8 @@ static dt_status_t keep_budget(dt_runtime_t *runtime, const dt_runtime_options_t
       [DT_MEMORY_HOST] = host ? host : (uint64_t)params->max_mib << 20,
       [DT_MEMORY_DEVICE] = device ? device : (uint64_t)params->max_device_mib << 20};
   DT_TRY(dt__budget_init(&runtime->budget, max_bytes));
-  size_t warm = (size_t)params->warm_mib << 20;
+  // What is made ready is not the host's.
+  size_t warm = dt__runtime_memory(runtime) ? 0 : (size_t)params->warm_mib << 20;
   if (max_bytes[DT_MEMORY_HOST] && warm > max_bytes[DT_MEMORY_HOST] / 4)
     warm = (size_t)(max_bytes[DT_MEMORY_HOST] / 4);
   DT_TRY(dt__pager_create(warm, &runtime->pager));
@@ -107,11 +109,36 @@ static dt_status_t keep_budget(dt_runtime_t *runtime, const dt_runtime_options_t
   return NULL;
 }
 
-static dt_status_t runtime_init(dt_runtime_t *runtime, const dt_runtime_options_t *options) {
-  DT_TRY(dt__params_load(&runtime->params));
+// Of the thread in the background: as many as cores that no kernel thread has, and a quarter of all
+// where each has one, since kernels seldom run on all of them all the time; it is one of these.
+static uint32_t count_helpers(uint32_t compile_threads, uint32_t kernel_threads, uint32_t cores) {
+  uint32_t idle = cores > kernel_threads ? cores - kernel_threads : 0;
+  uint32_t most = idle > cores / 4 ? idle : cores / 4;
+  most = most < compile_threads ? most : compile_threads;
+  return most ? most - 1 : 0;
+}
+
+// Fewer in the background make the best form later than they do when the quick one is there.
+#define EARLY_THREADS 4
+
+// What the host brings.
+static dt_status_t take_hooks(dt_runtime_t *runtime, const dt_runtime_options_t *options) {
+  dt_allocator_t *allocator = &runtime->allocator;
+  dt_executor_t *executor = &runtime->executor;
+  if (options->allocator)
+    DT_TRY(DT_OPTIONS_TAKE(dt_allocator_t, allocator, options->allocator));
+  if (options->executor)
+    DT_TRY(DT_OPTIONS_TAKE(dt_executor_t, executor, options->executor));
+  if (options->allocator && (!allocator->take || !allocator->give))
+    return DT_FAIL(DT_E_ARGUMENT, "allocator: %s: NULL", allocator->take ? "give" : "take");
+  if (options->executor && !executor->run)
+    return DT_FAIL(DT_E_ARGUMENT, "executor: run: NULL");
+  return NULL;
+}
+
+// Threads that are started begin where this one is.
+static dt_status_t init_there(dt_runtime_t *runtime, const dt_runtime_options_t *options) {
   const dt_params_t *params = &runtime->params;
-  DT_TRY(dt_log_configure(params->log));
-  DT_TRY(dt__dump_configure(params->dump, params->dump_dir));
   runtime->budgets = budgets_of(options, params);
   int cores = dt__core_count();
   uint32_t threads = choose(options->threads, params->threads, cores);
@@ -119,7 +146,12 @@ static dt_status_t runtime_init(dt_runtime_t *runtime, const dt_runtime_options_
     threads = MOST_THREADS; // one a core, on a host with more cores than that
   if (params->strict_fp)
     atomic_store_explicit(&runtime->modes, DT_MODES_STRICT_FP, memory_order_relaxed);
-  DT_TRY(dt__pool_create(threads, &runtime->pool));
+  atomic_store_explicit(&runtime->times_calls, params->latency, memory_order_relaxed);
+  DT_TRY(dt__mutex_init(&runtime->report_mutex, DT_RANK_REPORT));
+  runtime->has_report_mutex = true;
+  DT_TRY(dt__perf_open(params->perf, params->perf_dir, &runtime->perf));
+  DT_TRY(
+      dt__pool_create(threads, runtime->executor.run ? &runtime->executor : NULL, &runtime->pool));
   DT_TRY(dt__reclaim_create(&runtime->reclaim));
   DT_TRY(keep_budget(runtime, options));
   DT_TRY(dt__forms_begin(runtime));
@@ -128,18 +160,41 @@ static dt_status_t runtime_init(dt_runtime_t *runtime, const dt_runtime_options_
   bool isolated = false;
   DT_TRY(wants_workers(options, params, &isolated));
   dt_workers_options_t workers = workers_of(options, params);
-  dt_compiler_options_t compiler = {
-      .workers = isolated ? &workers : NULL,
-      .threads = choose(options->compile_threads, params->compile_threads, cores < 8 ? cores : 8),
-      .pool_width = threads,
-      .cpu = params->cpu,
-      .jit = params->jit,
-      .verify = params->verify,
-      .without = params->without,
-      .cache_dir = params->cache_dir,
-      .cache_bytes = (uint64_t)params->cache_mib << 20,
-      .cache_wait_ns = (int64_t)params->cache_wait_ms * 1000000};
+  uint32_t compile_threads =
+      choose(options->compile_threads, params->compile_threads, cores < 8 ? cores : 8);
+  uint32_t helpers = count_helpers(compile_threads, threads, (uint32_t)cores);
+  dt_compiler_options_t compiler = {.workers = isolated ? &workers : NULL,
+                                    .threads = compile_threads,
+                                    .helpers = helpers,
+                                    .early = compile_threads + helpers + 1 <= (uint32_t)cores &&
+                                             helpers + 1 >= EARLY_THREADS,
+                                    .pool_width = threads,
+                                    .cpu = params->cpu,
+                                    .jit = params->jit,
+                                    .verify = params->verify,
+                                    .without = params->without,
+                                    .fast_conv = params->fast_conv,
+                                    .cache_dir = params->cache_dir,
+                                    .cache_bytes = (uint64_t)params->cache_mib << 20,
+                                    .cache_wait_ns = (int64_t)params->cache_wait_ms * 1000000,
+                                    .tuned = (uint32_t)params->tuned};
   return dt__compiler_create(&compiler, &runtime->compiler);
+}
+
+static dt_status_t runtime_init(dt_runtime_t *runtime, const dt_runtime_options_t *options) {
+  dt_cpus_t before;
+  DT_TRY(dt__params_load(&runtime->params));
+  const dt_params_t *params = &runtime->params;
+  const char *cpus = options->cpus ? options->cpus : params->cpus;
+  DT_TRY(dt_log_configure(params->log));
+  DT_TRY(dt__dump_configure(params->dump, params->dump_dir));
+  DT_TRY(take_hooks(runtime, options));
+  if (*cpus)
+    DT_TRY(dt__cpus_parse(cpus, &runtime->cpus));
+  DT_TRY(dt__cpus_enter(&runtime->cpus, &before));
+  dt_status_t status = init_there(runtime, options);
+  dt__cpus_leave(&before);
+  return status;
 }
 
 static void runtime_free(dt_runtime_t *runtime) {
@@ -153,6 +208,9 @@ static void runtime_free(dt_runtime_t *runtime) {
   dt__passes_end(runtime);
   dt__pager_destroy(runtime->pager);
   dt__budget_fini(&runtime->budget);
+  dt__perf_close(runtime->perf);
+  if (runtime->has_report_mutex)
+    dt__mutex_fini(&runtime->report_mutex);
   dt__life_end(&runtime->life);
   dt__free(runtime);
   if (!dt__forked())

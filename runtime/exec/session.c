@@ -6,6 +6,7 @@
 #include "runtime/base/options.h"
 #include "runtime/base/status.h"
 #include "runtime/exec/runtime.h"
+#include "runtime/exec/timing.h"
 
 // ---- Giving back ----------------------------------------------------------------------------------
 
@@ -46,8 +47,18 @@ static dt_status_t check_options(const dt_session_options_t *options) {
   if (options->device == DT_CPU && (options->ordinal != 0 || options->stream))
     return DT_FAIL(DT_E_ARGUMENT, "%s; a session on the CPU has ordinal 0 and no stream",
                    options->stream ? "stream: not NULL" : "ordinal: not 0");
+  if ((unsigned)options->priority > DT_PRIORITY_LATER)
+    return DT_FAIL(DT_E_ARGUMENT, "priority: %d is no dt_priority_t", (int)options->priority);
+  if (options->priority && options->device != DT_CPU)
+    return DT_FAIL(DT_E_UNSUPPORTED,
+                   "priority: %d on a device; give a stream that has the priority",
+                   (int)options->priority);
   return NULL;
 }
+
+static const dt_pool_level_t levels[] = {[DT_PRIORITY_NORMAL] = DT_POOL_NORMAL,
+                                         [DT_PRIORITY_URGENT] = DT_POOL_URGENT,
+                                         [DT_PRIORITY_LATER] = DT_POOL_LATER};
 
 // What the place needs comes first, since it may fail in more ways than the rest.
 static dt_status_t make(dt_session_t *session, const dt_session_options_t *options) {
@@ -87,6 +98,7 @@ static dt_status_t create(dt_runtime_t *runtime, const dt_session_options_t *opt
   session->runtime = runtime;
   session->home = home;
   session->place = home->number;
+  session->level = levels[all.priority];
   dt_status_t status = make(session, &all);
   if (status) {
     home->kind->session_close(session);
@@ -135,6 +147,7 @@ static void session_free(dt_session_t *session) {
   dt__free(session->results);
   dt__free(session->spread);
   dt__free(session->elements);
+  dt__recorder_free(session->recorder);
   dt__free(session);
   dt_runtime_release(runtime);
 }

@@ -18,10 +18,12 @@ struct dt_session {
   dt_device_t place;       // home->number
   dt_reclaim_slot_t *slot; // held by who uses the session
   _Atomic bool doomed;     // to be destroyed by who holds it, or by who unpins it
+  dt_pool_level_t level;   // of its kernels, in the runtime's pool
   uint32_t pins;           // of chains, which are in it between its calls
   uint32_t counter;        // which of a function's call counters
   uint32_t sample_in;      // the call that many from now is sampled, 1 the next
   uint32_t sample_seed;
+  struct dt_recorder_t *recorder; // of calls while a profile runs (timing.h); NULL: none so far
   // Scratch of the call path; grown off it.
   int64_t *symbols;
   int64_t *sizes;

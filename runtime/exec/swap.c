@@ -8,8 +8,10 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/compile/codegen.h"
+#include "runtime/compile/early.h"
 #include "runtime/exec/evict.h"
 #include "runtime/exec/function.h"
+#include "runtime/exec/perf.h"
 #include "runtime/exec/runtime.h"
 
 #include <string.h>
@@ -25,6 +27,8 @@ static dt_variant_t *newest(dt_function_t *function) {
     if (list->items[k]->compiled)
       found = list->items[k];
   function->pins += found != NULL;
+  if (found)
+    dt__variant_retain(found);
   dt__mutex_unlock(&function->mutex);
   return found;
 }
@@ -66,6 +70,17 @@ static void drop(dt_compiled_t *compiled) {
   dt__compiled_destroy(compiled);
 }
 
+// What was made early, once; NULL: nothing.
+static dt_compiled_t *take_early(dt_function_t *function, dt_variant_t *variant) {
+  dt__mutex_lock(&function->mutex);
+  dt_early_t *early = variant->compiled->early;
+  variant->compiled->early = NULL;
+  dt__mutex_unlock(&function->mutex);
+  dt_compiled_t *fresh = early ? dt__early_take(early) : NULL;
+  dt__early_destroy(early);
+  return fresh;
+}
+
 dt_status_t dt__variant_recompile(dt_function_t *function, dt_variant_t *variant,
                                   dt_watch_t *watch) {
   dt_compiled_t *fresh = NULL;
@@ -73,12 +88,18 @@ dt_status_t dt__variant_recompile(dt_function_t *function, dt_variant_t *variant
                                   .name = function->name,
                                   .variant = variant->number,
                                   .strict_fp = variant->strict_fp,
+                                  .chosen = true,
+                                  .choices = variant->compiled->choices,
                                   .codegen = variant->home->codegen,
                                   .device = variant->home->device,
                                   .beside_calls = true,
                                   .watch = watch};
-  DT_TRY(dt__compile(function->runtime->compiler, &request, &fresh));
+  fresh = take_early(function, variant);
+  if (!fresh)
+    DT_TRY(dt__compile(function->runtime->compiler, &request, &fresh));
   dt_status_t status = check_same(variant->compiled, fresh);
+  if (!status && function->runtime->perf)
+    dt__perf_tell(function->runtime->perf, function->name, variant->number, fresh);
   if (!status) {
     dt__mutex_lock(&function->mutex);
     status = adopt(function, variant, fresh);
@@ -101,6 +122,8 @@ dt_status_t dt__function_recompile(dt_function_t *function) {
   dt__mutex_lock(&function->mutex);
   function->pins -= variant != NULL;
   dt__mutex_unlock(&function->mutex);
+  if (variant)
+    dt__variant_release(variant);
   return dt__status_annotate(status, "function %s", function->name);
 }
 

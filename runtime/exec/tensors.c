@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tensors of sessions: made where the session runs, copied between there and the host, read.
 #include "runtime/exec/call.h"
+#include "runtime/exec/runtime.h"
 #include "runtime/exec/session.h"
 
 #include "runtime/base/status.h"
@@ -24,8 +25,9 @@ static dt_status_t make(dt_session_t *session, const dt_call_t *call, uint32_t i
   dt_storage_t *storage = NULL;
   int64_t strides[DT_MAX_RANK];
   bool ordered = info->order != DT_ORDER_ROW_MAJOR;
+  const dt_allocator_t *from = dt__runtime_memory(session->runtime);
   *out = NULL;
-  if (!session->home->kind->allocate && !ordered)
+  if (!session->home->kind->allocate && !ordered && !from)
     return dt_tensor_create_empty(info->dtype, info->rank, sizes, out);
   if (ordered)
     dt__order_strides(info->order, info->rank, sizes, strides);
@@ -33,7 +35,7 @@ static dt_status_t make(dt_session_t *session, const dt_call_t *call, uint32_t i
   DT_TRY(dt__layout_set(&layout, info->dtype, info->rank, sizes, said));
   size_t bytes = (size_t)layout.high;
   DT_TRY(session->home->kind->allocate ? take_memory(session, call, index, bytes, &storage)
-                                       : dt__storage_create(bytes, &storage));
+                                       : dt__storage_create_from(from, bytes, &storage));
   dt_status_t status =
       dt__tensor_create_over(storage, 0, info->dtype, info->rank, sizes, said, out);
   dt__storage_release(storage); // the tensor has its own share
@@ -111,6 +113,8 @@ static dt_status_t check_copy(const dt_session_t *session, const dt_tensor_t *fr
                               const dt_tensor_t *to) {
   DT_TRY(dt__status_annotate(dt__tensor_check_live(from), "from"));
   DT_TRY(dt__status_annotate(dt__tensor_check_live(to), "to"));
+  if (to->read_only)
+    return DT_FAIL(DT_E_ARGUMENT, "to: read-only memory (DT_DLPACK_READ_ONLY)");
   if (from->dtype != to->dtype)
     return DT_FAIL(DT_E_DTYPE, "from %s to %s; expected one dtype", dt_dtype_name(from->dtype),
                    dt_dtype_name(to->dtype));

@@ -46,6 +46,7 @@ static dt_status_t trace(dt_function_t *function, const dt_variant_request_t *ho
                                 .outputs = function->outputs,
                                 .place = dt__modes_place(how->modes),
                                 .example = how->inputs,
+                                .layout = how->layout,
                                 .no_hints = how->generic,
                                 .policy = &policy,
                                 .watch = how->watch,

@@ -99,10 +99,11 @@ typedef struct dt_variant_list_t {
 typedef struct dt_variant_request_t {
   dt_tensor_t *const *inputs; // of the call; NULL: from declarations alone
   uint32_t number;
-  uint64_t modes; // of the runtime, and the session's place (guards/modes.h), for the whole of it
-  bool generic;   // without the call's sizes
-  bool evaluated; // no code: the evaluator answers
-  bool quick;     // kernels in their quick form will do, at first (better.h)
+  uint64_t modes;  // of the runtime, and the session's place (guards/modes.h), for the whole of it
+  bool generic;    // without the call's sizes
+  bool evaluated;  // no code: the evaluator answers
+  uint32_t layout; // without inputs: of what it takes (dt_prepare_layout_t)
+  bool quick;      // kernels in their quick form will do, at first (better.h)
   dt_policy_build_t *policy; // of the trace
   // What making it may take, and who may stop it (runtime/base/watch.h). Outlives the making.
   struct dt_watch_t *watch;

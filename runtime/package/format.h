@@ -15,7 +15,7 @@
 #include "runtime/base/stream.h"
 #include "runtime/compile/level.h"
 
-#define DT_PACKAGE_ABI 3u
+#define DT_PACKAGE_ABI 4u
 
 // ---- File -----------------------------------------------------------------------------------------
 #define DT_PACK_MAGIC "ductile\x1a" // 8 bytes

@@ -7,6 +7,7 @@
 #include "runtime/base/options.h"
 #include "runtime/base/status.h"
 #include "runtime/compile/decide.h"
+#include "runtime/compile/tuned.h"
 #include "runtime/exec/function.h"
 #include "runtime/exec/runtime.h"
 #include "runtime/package/level.h"
@@ -95,6 +96,8 @@ typedef struct held_t {
   dt_variant_t *variant;
   uint32_t n;
   dt_tensor_t **tensors;
+  dt_choices_t choices; // of its code, and why
+  dt_tuned_t *tuned;
 } held_t;
 
 // What code of a level computes from the constants, by that code.
@@ -194,7 +197,9 @@ static dt_status_t add_entry(writer_t *w, const dt_function_t *function, const h
   const dt_compile_request_t request = {.traced = variant->traced,
                                         .name = function->name,
                                         .variant = variant->number,
-                                        .strict_fp = variant->strict_fp};
+                                        .strict_fp = variant->strict_fp,
+                                        .choices = held->choices,
+                                        .tuned = held->tuned};
   dt_entry_t entry;
   dt_status_t status = dt__compile_entry(function->runtime->compiler, &request, level, &entry);
   if (!status)
@@ -262,7 +267,8 @@ static dt_status_t run_decider(void *opaque) {
 
 // Where the guards are too many or too large for one decision, they are interpreted.
 static dt_status_t add_decider(writer_t *w, decider_t *decider, dt_pack_decider_t *out) {
-  dt_job_t job = {.run = run_decider, .arg = decider};
+  dt_job_t job = {
+      .run = run_decider, .arg = decider, .what = "guards", .of = decider->function->name};
   decider->entry = (dt_entry_t){0};
   dt_status_t status =
       dt__jobs_run(dt__compiler_jobs(decider->function->runtime->compiler), &job, 1, 0);
@@ -322,6 +328,7 @@ static void let_go(held_t *held, uint32_t n) {
   for (uint32_t k = 0; k < n; k++) {
     for (uint32_t i = 0; i < held[k].n; i++)
       dt_tensor_release(held[k].tensors[i]);
+    dt__tuned_destroy(held[k].tuned);
     dt__variant_release(held[k].variant);
   }
 }
@@ -358,7 +365,11 @@ static dt_status_t hold(writer_t *w, dt_function_t *function, held_t **out, uint
     for (uint32_t i = 0; i < bindings->n; i++)
       dt_tensor_retain(tensors[i]);
     dt__variant_retain(variant);
-    held[(*out_n)++] = (held_t){variant, bindings->n, tensors};
+    held[(*out_n)++] = (held_t){.variant = variant,
+                                .n = bindings->n,
+                                .tensors = tensors,
+                                .choices = variant->compiled->choices,
+                                .tuned = dt__tuned_copy(variant->compiled->tuned)};
   }
   return held ? NULL : DT_NO_MEMORY();
 }

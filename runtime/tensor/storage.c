@@ -11,17 +11,55 @@
 #define HEAD DT_STORAGE_ALIGNMENT
 _Static_assert(sizeof(dt_storage_t) <= HEAD, "the header fits in front of the aligned bytes");
 
-dt_status_t dt__storage_create(size_t bytes, dt_storage_t **out) {
-  *out = NULL;
+static dt_status_t check_bytes(size_t bytes) {
   if (bytes >= (size_t)DT_SIZE_LIMIT)
     return DT_FAIL(DT_E_LIMIT, "a storage of %zu bytes; the limit is %lld", bytes,
                    (long long)DT_SIZE_LIMIT - 1);
+  return NULL;
+}
+
+dt_status_t dt__storage_create(size_t bytes, dt_storage_t **out) {
+  *out = NULL;
+  DT_TRY(check_bytes(bytes));
   dt_storage_t *storage = dt__alloc_aligned(HEAD + bytes, DT_STORAGE_ALIGNMENT);
   if (!storage)
     return DT_FAIL(DT_E_NO_MEMORY, "out of memory: %zu bytes for a tensor", bytes);
   *storage =
       (dt_storage_t){.refs = 1, .place = DT_CPU, .bytes = bytes, .data = (char *)storage + HEAD};
   *out = storage;
+  return NULL;
+}
+
+// The host's memory is what the tensor's data are, with nothing in front.
+typedef struct hosted_t {
+  dt_storage_t storage; // first
+  dt_allocator_t from;
+} hosted_t;
+
+static void destroy_hosted(dt_storage_t *storage) {
+  hosted_t *own = (hosted_t *)storage;
+  dt__pages_give(&own->from, own->storage.data, own->storage.bytes);
+  dt__free(own);
+}
+
+dt_status_t dt__storage_create_from(const dt_allocator_t *from, size_t bytes, dt_storage_t **out) {
+  if (!from)
+    return dt__storage_create(bytes, out);
+  *out = NULL;
+  DT_TRY(check_bytes(bytes));
+  hosted_t *own = dt__alloc(sizeof(*own));
+  void *data = own ? dt__pages_take(from, bytes) : NULL;
+  if (!data) {
+    dt__free(own);
+    return DT_FAIL(DT_E_NO_MEMORY, "out of memory: the host gave no %zu bytes for a tensor", bytes);
+  }
+  *own = (hosted_t){.storage = {.refs = 1,
+                                .place = DT_CPU,
+                                .bytes = bytes,
+                                .data = data,
+                                .destroy = destroy_hosted},
+                    .from = *from};
+  *out = &own->storage;
   return NULL;
 }
 

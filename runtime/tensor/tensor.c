@@ -20,6 +20,25 @@ static void take_layout(dt_tensor_t *tensor, const dt_layout_t *layout) {
   memcpy(tensor->strides, layout->strides, sizeof(tensor->strides));
 }
 
+// What is said of a buffer for results.
+static dt_status_t check_room(const dt_tensor_desc_t *desc, const dt_layout_t *layout) {
+  if (!desc->room)
+    return NULL;
+  if (desc->room >= (uint64_t)DT_SIZE_LIMIT)
+    return DT_FAIL(DT_E_SHAPE, "room: %llu bytes; expected less than %lld",
+                   (unsigned long long)desc->room, (long long)DT_SIZE_LIMIT);
+  if (!desc->data)
+    return DT_FAIL(DT_E_ARGUMENT, "data: NULL; expected the address of %llu bytes of room",
+                   (unsigned long long)desc->room);
+  if (!layout->contiguous)
+    return DT_FAIL(DT_E_SHAPE, "strides: a buffer for results (room) has none of its own; expected "
+                               "NULL or contiguous ones");
+  if ((uint64_t)layout->high > desc->room)
+    return DT_FAIL(DT_E_SHAPE, "room: %llu bytes; `sizes` need %lld",
+                   (unsigned long long)desc->room, (long long)layout->high);
+  return NULL;
+}
+
 // Checks the whole descriptor and fills the tensor's layout, device and address.
 static dt_status_t apply_desc(dt_tensor_t *tensor, const dt_tensor_desc_t *given) {
   if (!given)
@@ -38,14 +57,32 @@ static dt_status_t apply_desc(dt_tensor_t *tensor, const dt_tensor_desc_t *given
     return DT_FAIL(DT_E_ARGUMENT, "data: NULL; expected the address of %lld elements",
                    (long long)layout.count);
   size_t item = dt_dtype_size(desc->dtype);
-  if (layout.count && (uintptr_t)desc->data % item != 0)
+  if ((layout.count || desc->room) && (uintptr_t)desc->data % item != 0)
     return DT_FAIL(DT_E_ARGUMENT, "data: %p is not aligned to the %zu bytes of %s", desc->data,
                    item, dt_dtype_name(desc->dtype));
+  DT_TRY(check_room(desc, &layout));
   take_layout(tensor, &layout);
   tensor->device = dt__place(desc->device, ordinal);
   tensor->data = desc->data;
   tensor->release = desc->release;
   tensor->user = desc->user;
+  tensor->room = desc->room;
+  tensor->read_only = false;
+  return NULL;
+}
+
+dt_status_t dt__tensor_fit(dt_tensor_t *tensor, uint32_t rank, const int64_t *sizes,
+                           uint32_t order) {
+  dt_layout_t layout;
+  int64_t strides[DT_MAX_RANK];
+  bool ordered = order != DT_ORDER_ROW_MAJOR;
+  if (ordered)
+    dt__order_strides(order, rank, sizes, strides);
+  DT_TRY(dt__layout_set(&layout, tensor->dtype, rank, sizes, ordered ? strides : NULL));
+  if ((uint64_t)layout.high > tensor->room)
+    return DT_FAIL(DT_E_SHAPE, "the result has %lld bytes; the buffer has room for %llu",
+                   (long long)layout.high, (unsigned long long)tensor->room);
+  take_layout(tensor, &layout);
   return NULL;
 }
 
@@ -162,6 +199,8 @@ const int64_t *dt_tensor_sizes(const dt_tensor_t *tensor) { return tensor->sizes
 const int64_t *dt_tensor_strides(const dt_tensor_t *tensor) { return tensor->strides; }
 
 void *dt_tensor_data(const dt_tensor_t *tensor) { return tensor->data; }
+
+uint64_t dt_tensor_room(const dt_tensor_t *tensor) { return tensor->room; }
 
 int64_t dt_tensor_count(const dt_tensor_t *tensor) { return tensor->count; }
 

@@ -10,6 +10,7 @@
 #ifndef DT_RUNTIME_TENSOR_TENSOR_H
 #define DT_RUNTIME_TENSOR_TENSOR_H
 
+#include "ductile/runtime.h"
 #include "ductile/tensor.h"
 #include "runtime/base/file_tensor.h"
 
@@ -55,6 +56,9 @@ typedef struct dt_storage_t {
 
 // Host memory with undefined contents; `bytes` may be 0. DT_E_LIMIT at DT_SIZE_LIMIT and over.
 dt_status_t dt__storage_create(size_t bytes, dt_storage_t **out) DT_MUST_USE;
+// The same of the host's memory, where `from`, which is copied, is not NULL.
+dt_status_t dt__storage_create_from(const dt_allocator_t *from, size_t bytes,
+                                    dt_storage_t **out) DT_MUST_USE;
 void dt__storage_retain(dt_storage_t *storage);  // NULL allowed
 void dt__storage_release(dt_storage_t *storage); // NULL allowed
 
@@ -105,6 +109,8 @@ struct dt_tensor {
   void (*release)(void *user); // borrowed memory only; may be NULL
   void *user;
   uint32_t order; // as in dt_layout_t
+  uint64_t room;  // bytes at `data`, of a buffer for results; 0: it is none
+  bool read_only; // nobody may write its elements
 };
 
 // A tensor over a storage of ours, `offset` bytes into it. Takes a share of its own. The elements
@@ -123,6 +129,11 @@ static inline const dt_file_place_t *dt__tensor_place(const dt_tensor_t *tensor)
 void dt__tensor_let_go(const dt_tensor_t *tensor);
 // Whether its elements are those that were written, where that is known (dt_file_place_t.check).
 dt_status_t dt__tensor_check_bytes(const dt_tensor_t *tensor) DT_MUST_USE;
+
+// A buffer takes the layout of a result; `order` as in dt_layout_t. DT_E_SHAPE: its bytes are too
+// few.
+dt_status_t dt__tensor_fit(dt_tensor_t *tensor, uint32_t rank, const int64_t *sizes,
+                           uint32_t order) DT_MUST_USE;
 
 // NULL while the tensor's elements are there; DT_E_STATE saying what ended them.
 static inline dt_status_t dt__tensor_check_live(const dt_tensor_t *tensor) {

@@ -3,6 +3,7 @@
 // pass. After the program has run, checks that dims that are declared dynamic are so.
 #include "runtime/trace/builder.h"
 
+#include "ductile/function.h"
 #include "lower/graph/infer.h"
 #include "runtime/base/dtype.h"
 #include "runtime/trace/declare.h"
@@ -135,26 +136,35 @@ static void make_dense(dt_symenv_t *env, uint32_t order, dt_graph_input_t *input
   }
 }
 
+bool dt__layout_has_gaps(uint32_t layout, dt_dtype_t dtype, uint32_t rank) {
+  return rank >= (layout == DT_PREPARE_STRIDED ? 1U : 2U) && layout != DT_PREPARE_CONTIGUOUS &&
+         !dt__dtype_is_packed(dtype);
+}
+
 static void make_strides(dt_trace_t *trace, const dt_trace_request_t *request, uint32_t k,
                          dt_graph_input_t *input) {
   const dt_tensor_t *example = request->example ? request->example[k] : NULL;
   dt_symenv_t *env = trace->env;
   bool told = example && example->order != DT_ORDER_APART && dt__trace_order_is_asked(request, k);
-  input->contiguous = !example || dt__tensor_is_contiguous(example);
+  input->contiguous = example ? dt__tensor_is_contiguous(example)
+                              : !dt__layout_has_gaps(request->layout, input->dtype, input->rank);
   if (told && example->order != DT_ORDER_ROW_MAJOR) {
     input->contiguous = false; // it is by its sizes alone, and those may change
     make_dense(env, example->order, input);
     return;
   }
+  bool inner = example ? example->rank && example->strides[example->rank - 1] != 1
+                       : request->layout == DT_PREPARE_STRIDED;
   dt_sym_t stride = dt__sym_const(env, 1);
   for (uint32_t d = input->rank; d-- > 0;) {
     input->strides[d] = stride;
     if (input->contiguous) {
       stride = dt__sym_mul(env, stride, input->sizes[d]);
-    } else if (d + 1 < input->rank || example->strides[d] != 1) {
+    } else if (d + 1 < input->rank || inner) {
       dt_label_t name = dt__part_label(request, k, "stride", d);
+      bool hinted = example && !request->no_hints;
       input->strides[d] = dt__sym_new(env, DT_SYMBOL_INT, (dt_range_t){INT64_MIN, INT64_MAX},
-                                      request->no_hints ? NULL : &example->strides[d], name.text);
+                                      hinted ? &example->strides[d] : NULL, name.text);
     }
   }
 }

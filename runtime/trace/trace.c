@@ -162,8 +162,12 @@ dt_status_t dt__trace_run(const dt_trace_request_t *request, dt_traced_t **out) 
   return NULL;
 }
 
+void dt__traced_retain(dt_traced_t *traced) {
+  (void)atomic_fetch_add_explicit(&traced->shares, 1, memory_order_relaxed);
+}
+
 void dt__traced_destroy(dt_traced_t *traced) {
-  if (!traced)
+  if (!traced || atomic_fetch_sub_explicit(&traced->shares, 1, memory_order_acq_rel) != 0)
     return;
   for (uint32_t k = 0; k < traced->constants.len; k++)
     dt_tensor_release(traced->constants.items[k]);

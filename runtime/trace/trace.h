@@ -9,6 +9,8 @@
 #include "lower/graph/graph.h"
 #include "runtime/tensor/tensor.h"
 
+#include <stdatomic.h>
+
 // A captured integer: where it is, and what it was when the trace read it.
 typedef struct dt_traced_capture_t {
   const int64_t *address; // NULL: this trace did not read it
@@ -29,6 +31,7 @@ typedef struct dt_traced_t {
   // By input, where the graph updates any: as dt_guard_context_t says; else NULL.
   const uint32_t *shared;
   struct dt_hooks_t *hooks; // passes that compiles of it go through; a share; NULL: none
+  _Atomic uint32_t shares;  // beside the first
 } dt_traced_t;
 
 // Who decides what a trace takes from its call as a number, and what as a symbol.
@@ -79,8 +82,10 @@ typedef struct dt_trace_request_t {
   dt_device_t place; // where tensors of a call must be; numbers are on the host
   // Arguments of the call being traced: their sizes are hints and their layout is what the
   // variant's guards will promise (contiguous; else innermost stride 1 if so, every other stride a
-  // symbol). NULL: no hints, contiguous.
+  // symbol). NULL: no hints, and `layout`.
   dt_tensor_t *const *example;
+  // Without an example: which strides inputs have (dt_prepare_layout_t).
+  uint32_t layout;
   bool
       no_hints; // take the layouts of `example` alone, so that no question is answered by its sizes
   const dt_trace_policy_t *policy; // NULL: everything is a symbol
@@ -88,6 +93,9 @@ typedef struct dt_trace_request_t {
   struct dt_hooks_t *hooks;        // passes of users; NULL: none
   bool no_calls;                   // of users' ops are made: it is a pattern's program
 } dt_trace_request_t;
+
+// Whether inputs of this layout (dt_prepare_layout_t), dtype and rank have strides of their own.
+bool dt__layout_has_gaps(uint32_t layout, dt_dtype_t dtype, uint32_t rank);
 
 // Checks the declarations themselves: DT_E_ARGUMENT, DT_E_DTYPE or DT_E_LIMIT naming the argument
 // and dim (an empty range, a static size out of range, one name with two sizes or marks, a derived
@@ -104,7 +112,9 @@ dt_status_t dt__trace_check_input(const dt_trace_request_t *request, uint32_t in
 // divisors facts; then runs the program. On failure *out is NULL and the status names op, sizes and
 // source line.
 dt_status_t dt__trace_run(const dt_trace_request_t *request, dt_traced_t **out) DT_MUST_USE;
-void dt__traced_destroy(dt_traced_t *traced); // NULL allowed; releases constants
+// One share more, which dt__traced_destroy gives up.
+void dt__traced_retain(dt_traced_t *traced);
+void dt__traced_destroy(dt_traced_t *traced); // NULL allowed; the last share's releases constants
 
 // outputs.c. "result 'y'" or "result 2", in `buf`. `outputs` may be NULL.
 const char *dt__output_name(const dt_output_decl_t *outputs, uint32_t index, char *buf,

@@ -30,6 +30,8 @@ expect 4 'late     loop: set 0: DT_E_DEADLINE' check models/loop --deadline 1s
 expect 4 '1 folder: 0 pass, 0 wrong, 0 refused, 0 error, 1 late' check models/loop --deadline 1s --jobs 0
 expect 4 '"late":1' check models/loop --deadline 100ms --json
 expect 1 '1 wrong, 0 refused, 0 error, 1 late' check folders/wrong models/loop --deadline 8s
+expect 0 '1 pass, 0 wrong, 0 refused, 0 error' check folders/good --deadline 1m
+expect 4 'late     good: ' check folders/good --deadline 1us
 expect 0 'all nodes are supported' inspect models/loop.onnx --deadline 1m
 expect 4 'DT_E_DEADLINE: models/loop.onnx: the deadline passed' inspect models/loop.onnx --deadline 1ns
 expect 0 'answered' explain graphs/add.dtt --call x=3x4,y=3x4 --deadline 1m

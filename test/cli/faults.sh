@@ -13,13 +13,13 @@ for name in a b-crash c d-hang e f-leave g h-crash; do
   cp -R folders/good "$work/$name"
 done
 cat >"$work/expected" <<'TEXT'
-pass     a: 2 sets, 1 variant, 0 evaluator calls
+pass     a: 2 sets, 1 variant, 0 evaluator calls; at most 0 absolute, 0 relative
 error    b-crash: the process crashed: Aborted
-pass     c: 2 sets, 1 variant, 0 evaluator calls
+pass     c: 2 sets, 1 variant, 0 evaluator calls; at most 0 absolute, 0 relative
 error    d-hang: no answer within 2 s
-pass     e: 2 sets, 1 variant, 0 evaluator calls
+pass     e: 2 sets, 1 variant, 0 evaluator calls; at most 0 absolute, 0 relative
 error    f-leave: the process ended without an answer
-pass     g: 2 sets, 1 variant, 0 evaluator calls
+pass     g: 2 sets, 1 variant, 0 evaluator calls; at most 0 absolute, 0 relative
 error    h-crash: the process crashed: Aborted
 8 folders: 4 pass, 0 wrong, 0 refused, 4 error, 0 late
 exit status 1

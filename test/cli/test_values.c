@@ -97,21 +97,22 @@ static void test_compare(void **state) {
       {DT_U64, 0x1p62, 0x1p62, true}, {DT_U8, 255, 254, false},
   };
   char reason[CLI_MESSAGE];
+  const cli_tolerance_t tolerance = {0.01, 0.001, 0};
   for (size_t k = 0; k < sizeof(rows) / sizeof(rows[0]); k++) {
     dt_tensor_t *a = tensor_of(rows[k].dtype, 1, &rows[k].actual);
     dt_tensor_t *b = tensor_of(rows[k].dtype, 1, &rows[k].expected);
-    if (cli_compare(a, b, 0.01, 0.001, reason) != rows[k].equal)
+    if (cli_compare(a, b, &tolerance, NULL, reason) != rows[k].equal)
       fail_msg("row %zu: %g and %g", k, rows[k].actual, rows[k].expected);
     dt_tensor_release(a);
     dt_tensor_release(b);
   }
   dt_tensor_t *a = tensor_of(DT_F32, 1, &ten), *b = tensor_of(DT_F64, 1, &ten);
-  assert_false(cli_compare(a, b, 0.01, 0.001, reason));
+  assert_false(cli_compare(a, b, &tolerance, NULL, reason));
   assert_string_equal(reason, "1 f32, expected 1 f64");
   dt_tensor_release(a);
   // A dim more, and integers that f64 does not tell apart.
   assert_null(dt_tensor_create_empty(DT_F64, 0, NULL, &a));
-  assert_false(cli_compare(a, b, 0.01, 0.001, reason));
+  assert_false(cli_compare(a, b, &tolerance, NULL, reason));
   assert_string_equal(reason, "f64, expected 1 f64");
   dt_tensor_release(a);
   dt_tensor_release(b);
@@ -122,9 +123,50 @@ static void test_compare(void **state) {
     ((int64_t *)dt_tensor_data(a))[k] = INT64_MAX - (k == 2);
     ((int64_t *)dt_tensor_data(b))[k] = INT64_MAX;
   }
-  assert_false(cli_compare(a, b, 0.01, 0.001, reason));
+  assert_false(cli_compare(a, b, &tolerance, NULL, reason));
   assert_string_equal(reason, "1 of 4 elements differ, at first [1, 0]: 9223372036854775806, "
                               "expected 9223372036854775807");
+  dt_tensor_release(a);
+  dt_tensor_release(b);
+}
+
+// What is usual goes by the dtype, and near 0 by the largest number of the row; who says an
+// absolute tolerance means those near 0, too.
+static void test_usual_tolerances(void **state) {
+  (void)state;
+  const struct {
+    dt_dtype_t dtype;
+    double away; // of an element that should be 0, in a row with a 1000
+    double atol; // below 0: what is usual
+    bool equal;
+  } rows[] = {
+      {DT_F32, 0.009, -1, true},   {DT_F32, 0.011, -1, false}, {DT_F64, 0.9e-9, -1, true},
+      {DT_F64, 1e-6, -1, false},   {DT_F16, 0.9, -1, true},    {DT_F16, 1.1, -1, false},
+      {DT_BF16, 7.5, -1, true},    {DT_BF16, 8.5, -1, false},  {DT_F32, 0.009, 0, false},
+      {DT_F32, 0.009, 0.01, true},
+  };
+  char reason[CLI_MESSAGE];
+  for (size_t k = 0; k < sizeof(rows) / sizeof(rows[0]); k++) {
+    const cli_tolerance_t tolerance = {-1, rows[k].atol, -1};
+    cli_errors_t errors = {0, 0};
+    dt_tensor_t *a = tensor_of(rows[k].dtype, 2, (const double[]){1000, rows[k].away});
+    dt_tensor_t *b = tensor_of(rows[k].dtype, 2, (const double[]){1000, 0});
+    if (cli_compare(a, b, &tolerance, &errors, reason) != rows[k].equal)
+      fail_msg("row %zu: %g", k, rows[k].away);
+    assert_true(fabs(errors.absolute - rows[k].away) <= 0.02 * rows[k].away);
+    assert_true(errors.relative == 0);
+    assert_true(rows[k].equal || strstr(reason, "; at most "));
+    dt_tensor_release(a);
+    dt_tensor_release(b);
+  }
+  // A row of its own has no larger number to go by.
+  int64_t sizes[2] = {2, 1};
+  dt_tensor_t *a = NULL, *b = NULL;
+  assert_null(dt_tensor_create_empty(DT_F32, 2, sizes, &a));
+  assert_null(dt_tensor_create_empty(DT_F32, 2, sizes, &b));
+  memcpy(dt_tensor_data(a), (const float[]){1000, 0.009F}, 8);
+  memcpy(dt_tensor_data(b), (const float[]){1000, 0}, 8);
+  assert_false(cli_compare(a, b, &(cli_tolerance_t){-1, -1, -1}, NULL, reason));
   dt_tensor_release(a);
   dt_tensor_release(b);
 }
@@ -286,5 +328,5 @@ static void test_times(void **state) {
 }
 
 RUN_TESTS(TEST(test_halves), TEST(test_rounding), TEST(test_integers), TEST(test_compare),
-          TEST(test_sweep), TEST(test_trace), TEST(test_quantiles), TEST(test_options),
-          TEST(test_times))
+          TEST(test_usual_tolerances), TEST(test_sweep), TEST(test_trace), TEST(test_quantiles),
+          TEST(test_options), TEST(test_times))

@@ -52,6 +52,14 @@ expect 2 'out of range' explain graphs/add.dtt --call x=-1x4,y=3x4
 expect 2 'out of range' explain graphs/add.dtt --call x=1x99999999999999999,y=3x4
 expect 2 'more than 4294967296 bytes' explain graphs/add.dtt --call x=99999x99999,y=3x4
 expect 2 'more than 8 sizes' explain graphs/add.dtt --call x=1x1x1x1x1x1x1x1x1,y=3x4
+expect 2 'there are --help, --call, --dynamic' explain --nope
+expect 2 'there are symbolic, automatic, static' explain graphs/add.dtt --dynamic always
+expect 2 "there are run, check" nope
+expect 2 '--json: given twice' explain graphs/add.dtt --json --json
+expect 2 '--threads: given twice' run models/sum.onnx --threads 1 --threads 2
+expect 2 '{"event":"error","command":"explain","exit":2,"message":"--nope: no such option' explain --json --nope
+expect 1 '"code":"DT_E_IO","message":"nowhere.onnx: cannot open' run nowhere.onnx --json
+expect 1 'not supported' explain folders/refused/model.onnx
 expect 0 'usage: ductile inspect' inspect --help
 expect 0 'operator sets: ai.onnx 17' inspect models/small.onnx
 expect 0 '"event":"model"' inspect --json models/small.onnx

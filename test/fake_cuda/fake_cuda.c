@@ -271,6 +271,8 @@ int fake_attribute(int attribute) {
       {DT_CU_ATTR_REGISTERS_PER_BLOCK, 65536},
       {DT_CU_ATTR_THREADS_PER_PROCESSOR, 2048},
       {DT_CU_ATTR_PROCESSORS, processors_of(m)},
+      {DT_CU_ATTR_MEMORY_KHZ, 2000000},
+      {DT_CU_ATTR_MEMORY_BITS, 4096},
       {DT_CU_ATTR_L2_BYTES, m->l2_bytes},
       {DT_CU_ATTR_CAPABILITY_MAJOR, m->major},
       {DT_CU_ATTR_CAPABILITY_MINOR, m->minor},

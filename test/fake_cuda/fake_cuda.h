@@ -129,6 +129,13 @@ FAKE_API void fake_cuda_graphs(fake_graph_counts_t *out);
 // no limit) are out of memory. They are not part of fake_cuda_bytes.
 FAKE_API void fake_cuda_graph_memory(uint64_t an_exec, uint64_t a_node, uint64_t most);
 
+// ---- Time ---------------------------------------------------------------------------------------
+// What a device needs for its work, by the clock that events read: for a kernel, also as a node of
+// a graph, for an event, and for each byte of a copy or fill a nanosecond. An event has the time at
+// which its turn came.
+#define FAKE_KERNEL_NS 2000u
+#define FAKE_EVENT_NS 10u
+
 // ---- What went wrong ----------------------------------------------------------------------------
 // With FAKE_CUDA_STRICT=1 in the environment the first one is printed and ends the process.
 // Violations since the reset, and the first one's text ("" when none).

@@ -78,6 +78,8 @@ typedef struct fake_work_t {
   void (*run)(struct fake_work_t *work);
   uint32_t waits_stream; // with waits_for > 0: that stream must have done so many first
   uint64_t waits_for;
+  dt_cu_event_t event; // that is recorded, for the n-th time
+  uint64_t event_use;
   void *to;
   const void *from;
   size_t bytes;

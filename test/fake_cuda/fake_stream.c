@@ -5,7 +5,7 @@
 // stream and number, and a later one that conflicts must have that number in its clock. What an
 // interpreted kernel touches is known only once it has run: it is then compared both with what it
 // had to come after and with what was queued since.
-#include "test/fake_cuda/fake_private.h"
+#include "test/fake_cuda/fake_graph.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #define CUDA_SYM(name, symbol, params) FAKE_API dt_cu_result_t symbol params;
 #include "backend_cuda/driver/driver_syms.def"
 
-#define MAX_EVENTS 4096
+#define MAX_EVENTS 16384 // a driver has no limit: more than profiles of some sessions hold
 
 typedef struct clock_vector_t {
   uint64_t n[FAKE_STREAMS];
@@ -39,8 +39,9 @@ static struct CUstream_st {
 } streams[FAKE_STREAMS];
 
 static struct CUevent_st {
-  bool live, recorded;
-  uint32_t stream; // where it was recorded, after so many pieces
+  bool live, recorded, timing;
+  uint64_t use, passed_ns; // the last record; when that was done
+  uint32_t stream;         // where it was recorded, after so many pieces
   uint64_t number;
   clock_vector_t clock;
 } events[MAX_EVENTS];
@@ -55,6 +56,8 @@ static record_t records[FAKE_RECORDS];
 static uint32_t n_records;
 static uint32_t n_deferred; // work queued whose accesses are not known yet
 static clock_vector_t host; // what the host has waited for
+static uint64_t now_ns;     // of all devices
+static uint64_t event_uses;
 
 static bool do_one(void);
 
@@ -104,6 +107,7 @@ void fake_stream_reset(void) {
   memset(streams, 0, sizeof(streams));
   memset(events, 0, sizeof(events));
   memset(&host, 0, sizeof(host));
+  now_ns = 0;
   for (uint32_t k = 0; k < n_records; k++)
     drop_record(&records[k]);
   n_records = n_deferred = 0;
@@ -375,6 +379,20 @@ static bool is_ready(const struct CUstream_st *stream) {
   return work && (!work->waits_for || streams[work->waits_stream].done >= work->waits_for);
 }
 
+// How long the piece took; `nodes`: of graphs that were run.
+static uint64_t time_of(const fake_work_t *work, uint64_t nodes) {
+  if (work->replay)
+    return nodes * FAKE_KERNEL_NS;
+  return work->event ? FAKE_EVENT_NS : work->entry || work->kernel ? FAKE_KERNEL_NS : work->bytes;
+}
+
+static void pass(const fake_work_t *work, uint64_t nodes) {
+  dt_cu_event_t event = work->event;
+  if (event && event->live && event->use == work->event_use)
+    event->passed_ns = now_ns;
+  now_ns += time_of(work, nodes);
+}
+
 // One piece of some stream that can go on. False: nothing is left.
 static bool do_one(void) {
   uint32_t ready[FAKE_STREAMS], n = 0;
@@ -388,8 +406,10 @@ static bool do_one(void) {
   stream->first = work->next;
   if (!stream->first)
     stream->last = NULL;
+  uint64_t nodes = fake_graph_counts.nodes_run;
   if (work->run)
     work->run(work);
+  pass(work, fake_graph_counts.nodes_run - nodes);
   n_deferred -= work->deferred;
   fake_order_done((uint32_t)(stream - streams), work);
   stream->done++;
@@ -495,12 +515,12 @@ dt_cu_result_t cuStreamIsCapturing(dt_cu_stream_t stream, int *out) {
 
 dt_cu_result_t cuEventCreate(dt_cu_event_t *out, uint32_t flags) {
   FAKE_ENTER(event_create, FAKE_IN_CONTEXT);
-  (void)flags;
   for (uint32_t k = 0; k < MAX_EVENTS; k++) {
     if (events[k].live)
       continue;
     memset(&events[k], 0, sizeof(events[k]));
     events[k].live = true;
+    events[k].timing = !(flags & DT_CU_EVENT_NO_TIMING);
     *out = &events[k];
     return fake_leave(DT_CU_SUCCESS);
   }
@@ -521,8 +541,11 @@ dt_cu_result_t cuEventRecord(dt_cu_event_t event, dt_cu_stream_t stream) {
   FAKE_ENTER(event_record, FAKE_IN_CONTEXT);
   if (!is_event(event) || !fake_is_stream(stream))
     return fake_leave(400);
-  if (!fake_queue(stream, NULL, 0, 0, "cuEventRecord"))
+  fake_work_t *work = fake_queue(stream, NULL, 0, 0, "cuEventRecord");
+  if (!work)
     return fake_leave(DT_CU_OUT_OF_MEMORY);
+  work->event = event;
+  work->event_use = event->use = ++event_uses;
   event->recorded = true;
   event->stream = index_of(stream);
   event->number = streams[event->stream].queued;
@@ -555,8 +578,13 @@ dt_cu_result_t cuEventSynchronize(dt_cu_event_t event) {
 
 dt_cu_result_t cuEventElapsedTime(float *out_ms, dt_cu_event_t begin, dt_cu_event_t end) {
   FAKE_ENTER(event_elapsed, FAKE_IN_CONTEXT);
-  *out_ms = 0.001f;
-  return fake_leave(is_event(begin) && is_event(end) ? DT_CU_SUCCESS : 400);
+  if (!is_event(begin) || !is_event(end) || !begin->recorded || !end->recorded || !begin->timing ||
+      !end->timing)
+    return fake_leave(400);
+  if (streams[begin->stream].done < begin->number || streams[end->stream].done < end->number)
+    return fake_leave(DT_CU_NOT_READY);
+  *out_ms = (float)(((double)end->passed_ns - (double)begin->passed_ns) * 1e-6);
+  return fake_leave(DT_CU_SUCCESS);
 }
 
 // ---- Copies ---------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@
 
 #include "frontends/onnx/wire.h"
 #include "test/fuzz/onnx_tree.h"
+#include "test/support/random.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -267,7 +268,6 @@ typedef struct operator_t {
 static const operator_t operators[] = {
 #define OP(domain, name, since, numbers, make, reduction, check) {DOMAIN_##domain, #name},
 #include "frontends/onnx/import/ops.def"
-#include "test/support/random.h"
 };
 
 // An operator of a domain that the model imports, or of any.

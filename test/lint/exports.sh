@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# usage: exports.sh LIBRARY. What the shared library exports is what the public headers declare with
+# usage: exports.sh LIBRARY [ARCHIVE]. What the shared library exports is what the public headers declare with
 # DT_API: nothing internal, nothing of LLVM or jemalloc, and nothing declared but missing. Each name
 # has its version node: DUCTILE_EXPERIMENTAL what experimental.h declares, of the others the one of
-# library/ductile.map that lists it, the last one what none does.
+# library/ductile.map that lists it, the last one what none does. The archive shows the same names.
 set -euo pipefail
 library=$1
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -46,6 +46,14 @@ fi
 if [[ -n $missing ]]; then
   printf 'declared with DT_API, but not exported:\n%s\n' "$missing"
   status=1
+fi
+if [[ -n ${2:-} ]]; then
+  shown=$(nm -g --defined-only "$2" | awk 'NF == 3 { print $3 }' | LC_ALL=C sort -u)
+  if [[ $shown != "$(cut -d ' ' -f 1 <<<"$exported")" ]]; then
+    printf 'shown by %s alone (<) and by the shared library alone (>):\n' "${2##*/}"
+    diff <(printf '%s\n' "$shown") <(cut -d ' ' -f 1 <<<"$exported") | grep '^[<>]'
+    status=1
+  fi
 fi
 printf '%d symbols exported, %d declared\n' "$(sed '/^$/d' <<<"$exported" | wc -l)" \
   "$(sed '/^$/d' <<<"$declared" | wc -l)"

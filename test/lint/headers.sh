@@ -6,6 +6,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 read -r -a outside <<<"${DT_INCLUDES:-}"
+python=$(/usr/bin/python3 -c 'import sysconfig; print(sysconfig.get_path("include"))' 2>/dev/null || true)
+[[ -z $python ]] || outside+=("$python")
 includes=(-I. -Iinclude)
 for folder in "${outside[@]}"; do includes+=(-isystem "$folder"); done
 c_flags=(-Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wvla -Werror)
@@ -20,6 +22,11 @@ compile() {
   count=$((count + 1))
   output=$(printf '#include "%s"\n#include "%s"\n' "$name" "$name" |
     "$@" -fsyntax-only "${includes[@]}" - 2>&1) && return
+  # Nor is there the extension without CPython's headers.
+  if [[ $output == *'fatal error: Python.h: '* ]]; then
+    skipped=$((skipped + 1))
+    return
+  fi
   # A build without LLVM has no code that would include a header over LLVM's.
   if [[ -z ${DT_INCLUDES:-} && $output == *'fatal error: llvm-c/'* ]]; then
     skipped=$((skipped + 1))

@@ -15,7 +15,7 @@ PAGES = [ROOT / "README.md", ROOT / "HACKING.md", ROOT / "SECURITY.md",
          *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "api").glob("*.md"))]
 PATHS = {"HACKING.md", "docs/glossary.md", "docs/symshape.md", "docs/fusion.md", "docs/troubleshooting.md"}
 FOLDERS = "backend_cuda|backend_llvm|bench|cli|cudagraphs|docs|examples|frontends|fuse|guards|include|" \
-          "library|lower|runtime|scripts|symshape|test|tools"
+          "library|lower|python|runtime|scripts|symshape|test|tools"
 PATH = re.compile(r"(?:%s)/[A-Za-z0-9_./*-]*" % FOLDERS)
 
 

@@ -20,7 +20,7 @@ exists() {
   grep -qx -e "$pattern" "$tests"
 }
 # shellcheck disable=SC2016 # the quotes are the document's
-names='`(abi|cli|conform|fuzz|golden|lint|model|onnx|package|proofs|soak|tutorial|unit)\.[a-z0-9_.*]*`'
+names='`(abi|cli|conform|fuzz|golden|lint|model|onnx|package|proofs|python|soak|tutorial|unit)\.[a-z0-9_.*]*`'
 for name in $(grep -oE "$names" "$doc" | tr -d '`' | sort -u); do
   exists "$name" || fault "there is no test $name"
 done

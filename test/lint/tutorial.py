@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""usage: test/lint/tutorial.py. The code in docs/tutorial.md, docs/passes.md and docs/own-ops.md is
-their programs' and their output's.
+"""usage: test/lint/tutorial.py. The code in docs/tutorial.md, docs/passes.md, docs/own-ops.md and
+docs/serving.md is their programs' and their output's.
 
 A block that begins with ```c FILE or ```text FILE consists of consecutive lines of FILE, all moved
 to the left by the same amount. A block of C must name its file; each program is shown. Exit codes:
@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 # A page and the folder of its programs.
 PAGES = {"docs/tutorial.md": "examples/tutorial", "docs/passes.md": "examples/passes",
-         "docs/own-ops.md": "examples/ops"}
+         "docs/own-ops.md": "examples/ops", "docs/serving.md": "examples"}
 
 
 def is_part(block, lines):

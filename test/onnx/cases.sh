@@ -42,13 +42,13 @@ fi
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-"$ductile" check "$folder" --jobs 2 --timeout 120 "$@" >"$work/lines" || true
+"$ductile" check "$folder" --as-onnx --jobs 2 --timeout 120 "$@" >"$work/lines" || true
 
 # again NAME STATUS ARGUMENT…: a case once more with these arguments; STATUS is what a pass then is.
 again() {
   local name=$1 status=$2
   [[ -d $folder/$name ]] || return 0
-  "$ductile" check "$folder/$name" "${@:3}" >"$work/again" || true
+  "$ductile" check "$folder/$name" --as-onnx "${@:3}" >"$work/again" || true
   line=$(head -n 1 "$work/again") name=$name status=$status awk '
     $2 == ENVIRON["name"] || $2 == ENVIRON["name"] ":" {
       $0 = ENVIRON["line"]

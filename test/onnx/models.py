@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sweeps models over their dynamic sizes: folders in ONNX's test layout for `ductile check`.
 
-usage: models.py OUT [--wheels DIR] [--exports DIR] [--minilm FILE] [--only NAME] [--bytes N]
+usage: models.py OUT [--wheels DIR] [--exports DIR] [--graphs DIR] [--minilm FILE] [--only NAME] [--bytes N]
 
 Each folder has a model, and sets of inputs of other sizes with the outputs that onnxruntime gives.
 `ductile check` runs all sets of a folder through one function. Needs onnx, onnxruntime and numpy.
---wheels: the folder of scripts/fetch-models; --exports: what exports.py wrote; --minilm: MiniLM's
+--wheels: the folder of scripts/fetch-models; --exports, --graphs: what exports.py wrote without and with
+--graphs, the latter as folders NAME_graph, of those that there are; --minilm: MiniLM's
 model.safetensors in f32 or f16, which is copied into the folders minilm and minilm_f16 as the
 external data of their models; --bytes leaves out sets with which a model's would pass N bytes.
 """
@@ -134,6 +135,8 @@ MODELS = [
         "ids": rng.integers(0, 100, (batch, length))},
      [(1, 1), (1, 9), (2, 9), (3, 4), (5, 33), (8, 2), (1, 50), (4, 12), (7, 7), (2, 100)]),
 ]
+
+MODELS += [(f"{name}_graph", "graphs", *rest) for name, where, *rest in MODELS if where == "exports"]
 
 
 # ---- What onnxruntime's own tools make of models -----------------------------------------------------
@@ -305,6 +308,7 @@ def main():
     parser.add_argument("out", type=Path)
     parser.add_argument("--wheels", type=Path)
     parser.add_argument("--exports", type=Path)
+    parser.add_argument("--graphs", type=Path)
     parser.add_argument("--minilm", type=Path)
     parser.add_argument("--only")
     parser.add_argument("--bytes", type=int)
@@ -312,6 +316,7 @@ def main():
     for name, where, file, make, sizes in MODELS:
         root, folder = getattr(args, where), args.out / name
         missing = not root or (where == "minilm" and not args.exports)
+        missing = missing or (where == "graphs" and not (root / file).exists())
         if missing or args.only not in (None, name):
             continue
         folder.mkdir(parents=True, exist_ok=True)
@@ -319,6 +324,8 @@ def main():
             make_minilm(folder, args.exports / file, root, name.endswith("f16"))
         else:
             shutil.copyfile(root / file, folder / "model.onnx")
+            if (root / f"{file}.data").exists():
+                shutil.copyfile(root / f"{file}.data", folder / f"{file}.data")
         set_tolerance(folder)
         sweep(folder, make, sizes, args.bytes)
     rows = {row[0]: row for row in MODELS}

@@ -21,13 +21,18 @@ arguments=(--wheels "$wheels")
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-for candidate in python3 /usr/bin/python3; do
+for candidate in "$root/.deps/torch/bin/python" python3 /usr/bin/python3; do
   "$candidate" -c 'import torch, torchvision' 2>/dev/null || continue
   PYTHONDONTWRITEBYTECODE=1 "$candidate" "$root/test/onnx/exports.py" "$work" >"$work/log" 2>&1 || {
     tail -n 5 "$work/log" >&2
     exit 1
   }
   arguments+=(--exports "$work")
+  # As PyTorch's newer exporter writes them, where it is there.
+  if "$candidate" -c 'import onnxscript' 2>/dev/null; then
+    PYTHONDONTWRITEBYTECODE=1 "$candidate" "$root/test/onnx/exports.py" --graphs "$work/graphs" >"$work/log" 2>&1 &&
+      arguments+=(--graphs "$work/graphs")
+  fi
   if [[ " $* " != *' --minilm '* ]] && minilm=$("$root/scripts/fetch-minilm" | tail -n 1); then
     arguments+=(--minilm "$minilm/model.safetensors")
   fi

@@ -6,4 +6,4 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 onnx=$("$here/data.sh")
-exec "$here/cases.sh" "$1" "$onnx/backend/test/data/node" "$here/node.tsv" "${@:2}"
+exec "$here/cases.sh" "$1" "$onnx/backend/test/data/node" "$here/node.tsv" "${@:2}" -- --buffers

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# usage: plain.sh CMAKE SOURCES. A packager's build: no preset, CMake's own flags of a release. Another
+# usage: plain.sh CMAKE SOURCES. A build without preset and flags is a release with CMake's own flags. Another
 # compiler's new warning must not end it; and what -O3 alone shows to the compiler is without warning.
 set -euo pipefail
 cmake=$1
@@ -8,13 +8,17 @@ sources=$2
 build=$(mktemp -d)
 trap 'rm -rf "$build"' EXIT
 
-"$cmake" -S "$sources" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DDUCTILE_TESTS=OFF \
+"$cmake" -S "$sources" -B "$build" -G Ninja -DDUCTILE_TESTS=OFF \
   -DDUCTILE_JEMALLOC=off >"$build/log" 2>&1 || {
   cat "$build/log"
   exit 1
 }
 if grep -q -- '-Werror' "$build/compile_commands.json"; then
   printf 'warnings are errors in a build without preset\n'
+  exit 1
+fi
+if grep '"command"' "$build/compile_commands.json" | grep -vq -e '-O3 -DNDEBUG'; then
+  printf 'a build without preset is no release\n'
   exit 1
 fi
 "$cmake" -DDUCTILE_WERROR=ON "$build" >/dev/null

@@ -205,9 +205,21 @@ static dt_status_t copy(dt_session_t *session, dt_device_t from_place, void *fro
   return device_copy(to, from, bytes);
 }
 
-static dt_status_t upload(const dt_variant_t *variant, const dt_tensor_t *from, dt_storage_t *to) {
+static dt_status_t upload(const dt_variant_t *variant, dt_pool_t *pool, const dt_tensor_t *from,
+                          dt_storage_t **out) {
+  (void)pool;
+  DT_TRY(device_allocate(variant->home, NULL, dt__tensor_bytes(from), out));
+  dt_status_t status = device_copy((*out)->data, from->data, dt__tensor_bytes(from));
+  if (status) {
+    dt__storage_release(*out);
+    *out = NULL;
+  }
+  return status;
+}
+
+static dt_status_t uploaded(const dt_variant_t *variant) {
   (void)variant;
-  return device_copy(to->data, from->data, dt__tensor_bytes(from));
+  return NULL;
 }
 
 static dt_status_t once(const dt_variant_t *variant, dt_bindings_t *bindings) {
@@ -243,6 +255,7 @@ const dt_place_kind_t interpreter_place = {.name = "interpreter",
                                            .allocate = device_allocate,
                                            .copy = copy,
                                            .upload = upload,
+                                           .uploaded = uploaded,
                                            .once = once,
                                            .unload = unload};
 

@@ -25,6 +25,7 @@ are written to --json FILE, by default bench/results/kinds-<date>-<commit>.jsonl
 Exit codes: 0 measured, whatever the figures; 1 something failed; 2 wrong usage.
 """
 import argparse
+import contextlib
 import datetime
 import json
 import os
@@ -153,10 +154,12 @@ def results_of(task, log_path):
 
 # ---- Rows -----------------------------------------------------------------------------------------
 
-def line_of(model, variant, threads, place, found, ceilings):
+def line_of(model, variant, threads, busy, place, found, ceilings):
     line = {"bench": "kinds", "kind": model.kind,
             "case": f"{model.name} {'x'.join(map(str, model.sizes[place]))}", "variant": variant,
             "threads": threads, "status": found["status"]}
+    if busy:
+        line["busy"] = busy
     line |= {key: found[key] for key in ("message", "difference", "allowed", "variants") if key in found}
     if "first_ms" in found:
         line["first"] = round(found["first_ms"], 1)
@@ -173,12 +176,14 @@ def line_of(model, variant, threads, place, found, ceilings):
         floor = count.floor_ms(counts, ceilings[threads])
         line |= {"gflop": round(counts["f32"] * 1e-9, 4), "gop8": round(counts["i8"] * 1e-9, 4),
                  "mb": round(counts["bytes"] * 1e-6, 2), "floor": round(floor, 5),
-                 "of_floor": round(floor / (processor if threads == 1 else wall), 4)}
+                 "of_floor": round(floor / (processor if threads == 1 else wall), 4),
+                 "bound": count.bound_of(counts, ceilings[threads])}
     return line
 
 
 def tell(line):
-    name = f"  {line['threads']} thr  {line['variant']:9} {line['case']:34}"
+    beside = f" +{line['busy']}" if "busy" in line else ""
+    name = f"  {line['threads']} thr{beside}  {line['variant']:9} {line['case']:34}"
     if line["status"] != "measured":
         message = " ".join(line.get("message", "").split())[:120]
         say(f"{name} {line['status'].upper()} {message}")
@@ -199,6 +204,18 @@ def file_for(model, variant):
     return path
 
 
+@contextlib.contextmanager
+def spinning(n):
+    """With so many processes beside, each of which keeps a core busy."""
+    processes = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(n)]
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
 def measure(model, variant, arguments, ceilings, emit, log_path):
     path = file_for(model, variant)
     if path is None:
@@ -209,15 +226,16 @@ def measure(model, variant, arguments, ceilings, emit, log_path):
               "left_out": path})
         return
     places = list(range(len(model.sizes)))[:2 if arguments.quick else None]
-    for threads in arguments.threads:
+    for threads, busy in arguments.settings:
         task = {"library": str(arguments.library), "path": str(path), "name": model.name,
                 "base": str(store.base(model)),
                 "variant": variant, "threads": threads, "rows": places, "count": True,
                 "rounds": arguments.rounds, "turn_s": arguments.turn}
-        for place, found in results_of(task, log_path):
-            line = line_of(model, variant, threads, place, found, ceilings)
-            tell(line)
-            emit(line)
+        with spinning(busy):
+            for place, found in results_of(task, log_path):
+                line = line_of(model, variant, threads, busy, place, found, ceilings)
+                tell(line)
+                emit(line)
 
 
 # ---- The report -----------------------------------------------------------------------------------
@@ -237,6 +255,9 @@ def parse_arguments():
     parser.add_argument("--list", action="store_true", help="name kinds, models and sizes")
     parser.add_argument("--threads", type=parse_threads, default=None, metavar="LIST",
                         help="numbers of threads to measure with (default: 1 and one a core)")
+    parser.add_argument("--busy", type=int, default=0, metavar="N",
+                        help="measure more than one thread also beside N processes that keep a core "
+                             "busy each; kinds_report.py --scaling compares all with one thread")
     parser.add_argument("--rounds", type=int, default=None, help="turns of each side (7; quick: 3)")
     parser.add_argument("--quick", action="store_true", help="two sizes a model, short turns")
     parser.add_argument("--quantised", action="store_true", help="quantised variants, too")
@@ -254,6 +275,9 @@ def parse_arguments():
     if arguments.peer != "onnxruntime":
         parser.error(f"--peer {arguments.peer}: only onnxruntime reads these models")
     arguments.threads = arguments.threads or sorted({1, os.cpu_count() or 1})
+    arguments.settings = [(threads, 0) for threads in arguments.threads]
+    if arguments.busy:
+        arguments.settings += [(threads, arguments.busy) for threads in arguments.threads if threads > 1]
     if arguments.rounds is None:
         arguments.rounds = 3 if arguments.quick else 7
     if arguments.rounds < 1:

@@ -4,10 +4,15 @@
 
   kinds_report.py FILE.jsonl…              # the table and the rows as text
   kinds_report.py --markdown FILE.jsonl…   # the table as docs/performance.md has it
+  kinds_report.py --scaling FILE.jsonl…    # more threads over one, by kind
 
 A row's ratio is peer / Ductile, above 1 where Ductile is faster: of processor time with one thread,
 which other programs on the machine hardly change, and of wall time with more. *Of the floor* is the
 floor over Ductile's own time by the same clock. A row is slow below 0.97.
+
+Scaling is the wall time of one thread over that of more, of rows that arithmetic bounds with one
+thread, also with more threads beside processes that keep cores busy (`scripts/bench cpu --busy N`),
+over one thread alone.
 
 Exit codes: 0 told, 1 a file cannot be read.
 """
@@ -29,7 +34,8 @@ def read(paths):
 
 
 def rows_of(lines):
-    return [line for line in lines if line.get("bench") == "kinds" and "status" in line]
+    return [line for line in lines
+            if line.get("bench") == "kinds" and "status" in line and not line.get("busy")]
 
 
 def ratio_of(row):
@@ -99,6 +105,34 @@ def table(lines, markdown=False):
                    for row in rows)
 
 
+# ---- Scaling --------------------------------------------------------------------------------------
+
+def scaling(lines):
+    """(threads, busy) → {kind: times of one thread over theirs}, of rows that arithmetic bounds."""
+    rows = [line for line in lines if line.get("bench") == "kinds" and line.get("status") == "measured"]
+    key = ("kind", "case", "variant")
+    alone = {tuple(row[k] for k in key): row for row in rows if row["threads"] == 1}
+    found = {}
+    for row in rows:
+        one = alone.get(tuple(row[k] for k in key))
+        if row["threads"] > 1 and one and one.get("bound") == "arithmetic":
+            setting = found.setdefault((row["threads"], row.get("busy", 0)), {})
+            setting.setdefault(row["kind"], []).append(one["value"] / row["value"])
+    return found
+
+
+def scaling_text(lines):
+    text = ""
+    for (threads, busy), kinds in sorted(scaling(lines).items()):
+        beside = f", beside {busy} busy core{'s' if busy > 1 else ''}" if busy else ""
+        text += f"{threads} threads over one{beside}:\n"
+        means = {kind: geomean(times) for kind, times in kinds.items()}
+        for kind, mean in means.items():
+            text += f"  {kind:10} {mean:.2f}  ({len(kinds[kind])} rows, worst {min(kinds[kind]):.2f})\n"
+        text += f"  {'all':10} {geomean(list(means.values())):.2f}  (geometric mean of kinds)\n"
+    return text or "no row with one thread and with more is bound by arithmetic\n"
+
+
 def place_of(row):
     return (f"{row['kind']} {row['case']} {row['variant']}, {row['threads']} "
             f"thread{'s' if row['threads'] > 1 else ''}")
@@ -126,12 +160,16 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="+", metavar="FILE")
     parser.add_argument("--markdown", action="store_true", help="the table alone, as Markdown")
+    parser.add_argument("--scaling", action="store_true", help="more threads over one, alone")
     arguments = parser.parse_args()
     try:
         lines = read(arguments.files)
     except (OSError, ValueError) as error:
         print(f"kinds_report: {error}", file=sys.stderr)
         return 1
+    if arguments.scaling:
+        print(scaling_text(lines), end="")
+        return 0
     print(table(lines, arguments.markdown), end="")
     if not arguments.markdown:
         print("\n" + to_look_at(lines), end="")

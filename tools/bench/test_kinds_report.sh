@@ -11,6 +11,7 @@ trap 'rm -rf "$work"' EXIT
 
 "$python" "$here/kinds_report.py" "$here/kinds_report_case.jsonl" >"$work/got"
 "$python" "$here/kinds_report.py" --markdown "$here/kinds_report_case.jsonl" >>"$work/got"
+"$python" "$here/kinds_report.py" --scaling "$here/kinds_report_case.jsonl" >>"$work/got"
 diff -u "$here/kinds_report_case.txt" "$work/got"
 
 # expect WANTED ARGUMENT…: the exit code.

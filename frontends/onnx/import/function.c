@@ -16,6 +16,9 @@ static dt_status_t read_options(const dt_onnx_function_options_t *options,
   if (function.n_inputs || function.inputs || function.n_outputs || function.closure_free)
     return DT_FAIL(DT_E_ARGUMENT, "onnx function options: n_inputs, inputs, n_outputs and "
                                   "closure_free are the model's to say; expected 0 and NULL");
+  if (out->weights != DT_DTYPE_NONE && out->weights != DT_BF16)
+    return DT_FAIL(DT_E_ARGUMENT, "onnx function options: weights is %s; expected bf16 or 0",
+                   dt_dtype_name(out->weights));
   if (out->seed_input && out->seed)
     return DT_FAIL(DT_E_ARGUMENT,
                    "onnx function options: seed is %llu, and calls give it "
@@ -143,15 +146,9 @@ static dt_status_t make(dt_runtime_t *runtime, dt_imp_model_t *model,
   return dt_function_create(runtime, dt__imp_program, model, &about, out);
 }
 
-dt_status_t dt_onnx_function_create(dt_runtime_t *runtime, dt_onnx_t *model,
-                                    const dt_onnx_function_options_t *options,
-                                    dt_function_t **out) {
-  if (!out)
-    return DT_FAIL(DT_E_ARGUMENT, "dt_onnx_function_create: out is NULL");
-  *out = NULL;
-  if (!runtime || !model)
-    return DT_FAIL(DT_E_ARGUMENT, "dt_onnx_function_create: %s is NULL",
-                   runtime ? "model" : "runtime");
+dt_status_t dt__imp_function(dt_runtime_t *runtime, dt_onnx_t *model,
+                             const dt_onnx_function_options_t *options, uint32_t *failed,
+                             dt_function_t **out) {
   dt_onnx_function_options_t all;
   DT_TRY(read_options(options, &all));
   dt_imp_model_t *made = dt__calloc(1, sizeof(*made));
@@ -163,6 +160,8 @@ dt_status_t dt_onnx_function_create(dt_runtime_t *runtime, dt_onnx_t *model,
   made->runtime = runtime;
   made->seed = all.seed;
   made->seed_input = all.seed_input;
+  made->weights = all.weights;
+  made->failed = failed;
   dt_control_t control;
   dt_onnx_pace_t pace = {0};
   if (dt__control_is_wanted(all.deadline_ns, all.cancel)) {
@@ -181,4 +180,16 @@ dt_status_t dt_onnx_function_create(dt_runtime_t *runtime, dt_onnx_t *model,
     status = dt__status_annotate(status, "%s", model->what);
   free_model(made);
   return status;
+}
+
+dt_status_t dt_onnx_function_create(dt_runtime_t *runtime, dt_onnx_t *model,
+                                    const dt_onnx_function_options_t *options,
+                                    dt_function_t **out) {
+  if (!out)
+    return DT_FAIL(DT_E_ARGUMENT, "dt_onnx_function_create: out is NULL");
+  *out = NULL;
+  if (!runtime || !model)
+    return DT_FAIL(DT_E_ARGUMENT, "dt_onnx_function_create: %s is NULL",
+                   runtime ? "model" : "runtime");
+  return dt__imp_function(runtime, model, options, NULL, out);
 }

@@ -42,6 +42,8 @@ bool dt__imp_has(const dt_imp_node_t *n, uint32_t k);   // input k is given
 bool dt__imp_wants(const dt_imp_node_t *n, uint32_t k); // output k is read by somebody, maybe
 // Input k as a tensor. An input that is left out, or no tensor (a sequence), fails the trace.
 dt_value_t dt__imp_in(dt_imp_node_t *n, uint32_t k);
+// The same as a product's weights, which the function may keep rounded if they are an initializer.
+dt_value_t dt__imp_weights(dt_imp_node_t *n, uint32_t k);
 uint32_t dt__imp_rank(dt_imp_node_t *n, uint32_t k);
 dt_dtype_t dt__imp_dtype(dt_imp_node_t *n, uint32_t k);
 void dt__imp_out(dt_imp_node_t *n, uint32_t k, dt_value_t value);

@@ -115,6 +115,12 @@ FORMULA(Swish, swish)
 FORMULA(ThresholdedRelu, thresholded_relu)
 #undef FORMULA
 
+// A gate and what it lets through.
+void dt__imp_make_SwiGLU(dt_imp_node_t *n) {
+  dt_value_t gate = swish(n, dt__imp_in_wide(n, 0));
+  dt__imp_out_as(n, 0, dt_mul(n->t, gate, dt__imp_in_wide(n, 1)), dt__imp_dtype(n, 0));
+}
+
 // Integers are shrunk as f64.
 void dt__imp_make_Shrink(dt_imp_node_t *n) {
   dt_dtype_t dtype = dt__imp_dtype(n, 0);

@@ -85,10 +85,11 @@ const char *dt__imp_check_BitShift(dt_imp_node_t *n) {
 }
 
 // ---- Remainders, powers -----------------------------------------------------------------------------
-// Attribute `fmod`: the dividend's sign. Floats have no other remainder.
+// Attribute `fmod`: the dividend's sign. Floats have no other remainder before operator set 28.
 void dt__imp_make_Mod(dt_imp_node_t *n) {
   dt_value_t a = dt__imp_in(n, 0), b = dt__imp_in(n, 1);
-  bool by_dividend = dt__imp_int(n, "fmod", 0) != 0 || dt__imp_is_float(dt__imp_dtype(n, 0));
+  bool only = n->opset < 28 && dt__imp_is_float(dt__imp_dtype(n, 0));
+  bool by_dividend = dt__imp_int(n, "fmod", 0) != 0 || only;
   dt__imp_out(n, 0, by_dividend ? dt_fmod(n->t, a, b) : dt_mod(n->t, a, b));
 }
 

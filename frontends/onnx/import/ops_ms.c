@@ -186,7 +186,7 @@ static dt_value_t turned(dt_imp_node_t *n, dt_value_t x, const char *batch, cons
 
 void dt__imp_make_FusedMatMul(dt_imp_node_t *n) {
   dt_value_t a = turned(n, dt__imp_in(n, 0), "transBatchA", "transA");
-  dt_value_t b = turned(n, dt__imp_in(n, 1), "transBatchB", "transB");
+  dt_value_t b = turned(n, dt__imp_weights(n, 1), "transBatchB", "transB");
   dt__imp_out(n, 0, dt__imp_times(n, dt_matmul(n->t, a, b), dt__imp_float(n, "alpha", 1.0)));
 }
 
@@ -205,19 +205,15 @@ const char *dt__imp_check_MatMulNBits(dt_imp_node_t *n) {
 // Bytes [rows, columns, …] as values of `bits` bits, the lowest first: [rows, count].
 static dt_value_t unpacked(dt_imp_node_t *n, dt_value_t x, int64_t bits, dt_sym_t rows,
                            dt_sym_t count) {
-  dt_value_t parts[4];
-  uint32_t n_parts = (uint32_t)(8 / bits);
-  dt_sym_t bytes[] = {rows, dt__imp_lit(n, -1)};
+  dt_sym_t bytes[] = {rows, dt__imp_lit(n, -1)}, per = dt__imp_lit(n, 8 / bits);
   x = dt_reshape(n->t, x, 2, bytes);
-  for (uint32_t k = 0; k < n_parts; k++) {
-    dt_value_t shifted =
-        k == 0 ? x : dt_shift_right(n->t, x, dt__imp_like(n, x, (double)(k * (uint32_t)bits)));
-    shifted = bits == 8 ? shifted : dt_bit_and(n->t, shifted, dt__imp_like(n, x, (1 << bits) - 1));
-    parts[k] = dt_unsqueeze(n->t, shifted, 2);
+  if (bits < 8) {
+    dt_value_t by =
+        dt_mul(n->t, dt_iota(n->t, DT_U8, 1, &per, 0), dt__imp_like(n, x, (double)bits));
+    x = dt_shift_right(n->t, dt_unsqueeze(n->t, x, 2), by);
+    x = dt_bit_and(n->t, x, dt__imp_like(n, x, (1 << bits) - 1));
   }
-  x = n_parts == 1 ? parts[0] : dt_concat(n->t, n_parts, parts, 2);
-  x = dt_reshape(n->t, x, 2, bytes);
-  return dt_slice(n->t, x, 1, dt__imp_lit(n, 0), count, 1);
+  return dt_slice(n->t, dt_reshape(n->t, x, 2, bytes), 1, dt__imp_lit(n, 0), count, 1);
 }
 
 // [N, blocks, 1] of input k, given flat or not.
@@ -226,12 +222,50 @@ static dt_value_t per_block(dt_imp_node_t *n, dt_value_t x, dt_sym_t rows, dt_sy
   return dt_reshape(n->t, x, 3, sizes);
 }
 
+// Accuracy level 4: products may be of integers of 8 bits. `a` in whole steps, 127 to the largest
+// of its block, of any sign. A block that is not finite, or a scale, gives NaN, so that it does not
+// matter what is summed first.
+static bool takes_integers(dt_imp_node_t *n) {
+  return dt__imp_int(n, "accuracy_level", 0) == 4 && dt__imp_dtype(n, 0) != DT_F64 &&
+         dt__imp_rank(n, 0) < DT_MAX_RANK;
+}
+
+static dt_value_t finite_or_nan(dt_imp_node_t *n, dt_value_t x) {
+  return dt_add(n->t, x, dt_sub(n->t, x, x));
+}
+
+static dt_value_t in_steps(dt_imp_node_t *n, dt_value_t a, int64_t depth, int64_t block) {
+  uint32_t rank = dt__imp_rank(n, 0);
+  dt_sym_t sizes[DT_MAX_RANK + 1] = {{0}}, low[DT_MAX_RANK] = {{0}}, high[DT_MAX_RANK] = {{0}};
+  int64_t blocks = (depth + block - 1) / block;
+  const int32_t last = -1;
+  for (uint32_t d = 0; d < rank; d++) {
+    low[d] = dt__imp_lit(n, 0);
+    high[d] = dt__imp_lit(n, d + 1 < rank ? 0 : blocks * block - depth);
+    sizes[d] = dt__imp_size(n, 0, d);
+  }
+  a = depth % block ? dt_pad(n->t, a, low, high, 0) : a;
+  sizes[rank - 1] = dt__imp_lit(n, blocks);
+  sizes[rank] = dt__imp_lit(n, block);
+  a = dt_reshape(n->t, a, rank + 1, sizes);
+  dt_value_t most = dt_amax(n->t, dt_abs(n->t, a), 1, &last, true);
+  dt_value_t step = finite_or_nan(n, dt_div(n->t, most, dt__imp_like(n, a, 127)));
+  dt_value_t nothing = dt_eq(n->t, step, dt__imp_like(n, a, 0));
+  dt_value_t q = dt_div(n->t, a, dt_where(n->t, nothing, dt__imp_like(n, a, 1), step));
+  q = dt_cast(n->t, dt_round(n->t, q), DT_I8);
+  a = dt_mul(n->t, dt_cast(n->t, q, DT_F32), step);
+  sizes[rank - 1] = dt__imp_lit(n, blocks * block);
+  a = dt_reshape(n->t, a, rank, sizes);
+  return dt_slice(n->t, a, last, dt__imp_lit(n, 0), dt__imp_lit(n, depth), 1);
+}
+
 void dt__imp_make_MatMulNBits(dt_imp_node_t *n) {
   int64_t bits = dt__imp_int(n, "bits", 4), block = dt__imp_int(n, "block_size", 32);
   int64_t depth = dt__imp_int(n, "K", 1), all = (depth + block - 1) / block;
   dt_sym_t rows = dt__imp_lit(n, dt__imp_int(n, "N", 1)), blocks = dt__imp_lit(n, all);
   dt_value_t a = dt__imp_in(n, 0), scale = per_block(n, dt__imp_in(n, 2), rows, blocks);
   dt_dtype_t dtype = dt__imp_dtype(n, 0), wide = dtype == DT_F64 ? DT_F64 : DT_F32, held;
+  bool integers = takes_integers(n);
   dt_value_t w = unpacked(n, dt__imp_in(n, 1), bits, rows, dt__imp_lit(n, all * block));
   const dt_sym_t blocked[] = {rows, blocks, dt__imp_lit(n, block)};
   w = dt__imp_as(n, dt_reshape(n->t, w, 3, blocked), wide);
@@ -242,11 +276,14 @@ void dt__imp_make_MatMulNBits(dt_imp_node_t *n) {
     zero = held == DT_U8 ? unpacked(n, zero, bits, rows, blocks) : zero;
     zero = dt__imp_as(n, per_block(n, zero, rows, blocks), wide);
   }
-  w = dt_mul(n->t, dt_sub(n->t, w, zero), dt__imp_as(n, scale, wide));
+  scale = dt__imp_as(n, scale, wide);
+  w = dt_mul(n->t, dt_sub(n->t, w, zero), integers ? finite_or_nan(n, scale) : scale);
   const dt_sym_t joined[] = {rows, dt__imp_lit(n, all * block)};
-  w = dt_reshape(n->t, dt__imp_as(n, w, dtype), 2, joined);
+  w = dt_reshape(n->t, integers ? w : dt__imp_as(n, w, dtype), 2, joined);
   w = dt_slice(n->t, w, 1, dt__imp_lit(n, 0), dt__imp_lit(n, depth), 1);
-  dt__imp_out(n, 0, added(n, dt_matmul(n->t, a, dt_transpose(n->t, w, 0, 1)), 5));
+  a = integers ? in_steps(n, dt__imp_as(n, a, DT_F32), depth, block) : a;
+  dt_value_t y = dt_matmul(n->t, a, dt_transpose(n->t, w, 0, 1));
+  dt__imp_out(n, 0, added(n, dt__imp_as(n, y, dtype), 5));
 }
 
 // ---- Integers ---------------------------------------------------------------------------------------

@@ -371,7 +371,8 @@ static bool read_image(dt_imp_node_t *n, dt_value_t x, dt_sym_t *sizes) {
 }
 
 void dt__imp_make_SpaceToDepth(dt_imp_node_t *n) {
-  static const int32_t order[] = {0, 3, 5, 1, 2, 4};
+  static const int32_t depth[] = {0, 3, 5, 1, 2, 4}, column[] = {0, 1, 3, 5, 2, 4};
+  bool first = dt__imp_str_is(n, "mode", "DCR", "DCR");
   dt_sym_t s[DT_MAX_RANK], block = dt__imp_lit(n, dt__imp_int(n, "blocksize", 1));
   dt_value_t x = dt__imp_in(n, 0);
   if (!read_image(n, x, s))
@@ -380,7 +381,7 @@ void dt__imp_make_SpaceToDepth(dt_imp_node_t *n) {
   const dt_sym_t split[] = {s[0], s[1], high, block, wide, block};
   const dt_sym_t made[] = {s[0], dt_sym_mul(n->t, s[1], dt_sym_mul(n->t, block, block)), high,
                            wide};
-  x = dt_permute(n->t, dt_reshape(n->t, x, 6, split), order);
+  x = dt_permute(n->t, dt_reshape(n->t, x, 6, split), first ? depth : column);
   dt__imp_out(n, 0, dt_reshape(n->t, x, 4, made));
 }
 

@@ -76,6 +76,24 @@ static void check_nodes(support_t *s, const dt_imp_frame_t *frame, const dt_onnx
     check_node(s, frame, &nodes->items[k]);
 }
 
+dt_status_t dt__imp_each_refused(const dt_imp_model_t *model, dt_imp_refused_fn_t found,
+                                 void *user) {
+  support_t s = {.model = model};
+  dt_imp_frame_t frame = dt__imp_main_frame(model);
+  const dt_onnx_nodes_t *nodes = &model->file->model.graph->node;
+  dt_status_t status = NULL;
+  for (uint32_t k = 0; k < nodes->len && !status; k++) {
+    s.count = 0;
+    dt__text_init(&s.text);
+    check_node(&s, &frame, &nodes->items[k]);
+    status = s.late ? s.late : dt__text_status(&s.text);
+    if (!status && s.count > 0)
+      status = found(user, k, dt__text_str(&s.text));
+    dt__text_fini(&s.text);
+  }
+  return status;
+}
+
 dt_status_t dt__imp_check_support(const dt_imp_model_t *model) {
   support_t s = {.model = model};
   dt_imp_frame_t frame = dt__imp_main_frame(model);

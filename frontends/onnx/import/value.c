@@ -110,6 +110,16 @@ dt_value_t dt__imp_in(dt_imp_node_t *n, uint32_t k) {
   return dt__imp_val_tensor(n, dt__imp_val(n, k));
 }
 
+dt_value_t dt__imp_weights(dt_imp_node_t *n, uint32_t k) {
+  dt_value_t w = dt__imp_in(n, k);
+  dt_dtype_t to = n->imp->model->weights;
+  const dt_imp_val_t *value = dt__imp_val(n, k);
+  if (to == DT_DTYPE_NONE || !value || !value->data || value->data->dtype->dtype != DT_F32 ||
+      value->data->dims.len < 2)
+    return w;
+  return dt_cast(n->t, dt_cast(n->t, w, to), DT_F32);
+}
+
 uint32_t dt__imp_rank(dt_imp_node_t *n, uint32_t k) {
   const dt_imp_val_t *value = dt__imp_val(n, k);
   if (value && value->known)

@@ -244,9 +244,20 @@ static void read_outputs(dt_imp_t *imp, dt_value_t *out) {
   }
 }
 
+static bool run_model(dt_imp_t *imp) {
+  const dt_onnx_nodes_t *nodes = &imp->model->file->model.graph->node;
+  dt_imp_frame_t frame = dt__imp_main_frame(imp->model);
+  for (uint32_t k = 0; k < nodes->len; k++)
+    if (!run_node(imp, &frame, &nodes->items[k], k)) {
+      if (imp->model->failed)
+        *imp->model->failed = k;
+      return false;
+    }
+  return true;
+}
+
 static void trace_model(dt_imp_t *imp, const dt_value_t *in, dt_value_t *out) {
   const dt_onnx_model_t *model = &imp->model->file->model;
-  dt_imp_frame_t frame = dt__imp_main_frame(imp->model);
   uint32_t outside = 0;
   imp->values = DT_ARENA_ARRAY(&imp->arena, dt_imp_val_t *, model->n_names + 1);
   imp->taken = DT_ARENA_ARRAY(&imp->arena, bool, imp->model->n_constants + 1);
@@ -254,8 +265,7 @@ static void trace_model(dt_imp_t *imp, const dt_value_t *in, dt_value_t *out) {
     dt_trace_fail(imp->t, DT_E_NO_MEMORY, "out of memory");
     return;
   }
-  if (set_initializers(imp, model->graph) && set_inputs(imp, in) &&
-      run_nodes(imp, &frame, &model->graph->node))
+  if (set_initializers(imp, model->graph) && set_inputs(imp, in) && run_model(imp))
     read_outputs(imp, out);
   dt__imp_take_asked(imp, 0);
 }

@@ -25,7 +25,9 @@ typedef struct dt_imp_model_t {
   bool *integers;       // by the caller's inputs: of kind DT_INPUT_INTEGERS
   uint64_t seed;        // of random numbers
   bool seed_input;      // each call gives it, as an input behind the model's
+  dt_dtype_t weights;   // what f32 weights of products are rounded to, or none
   dt_onnx_pace_t *pace; // while it is made; then NULL
+  uint32_t *failed;     // where a trace says which node of the model's graph failed; or NULL
 } dt_imp_model_t;
 
 // Sorts the table. DT_E_NO_MEMORY.
@@ -42,6 +44,11 @@ const dt_imp_constant_t *dt__imp_find_constant(const dt_imp_model_t *model,
                                                const dt_onnx_tensor_t *tensor);
 // Names all nodes that no row takes (support.c). DT_E_UNSUPPORTED, DT_E_NO_MEMORY.
 dt_status_t dt__imp_check_support(const dt_imp_model_t *model) DT_MUST_USE;
+// The same by the node of the model's own graph in which they stand: `found` is told of each such
+// node, rising, and what it fails with ends this.
+typedef dt_status_t (*dt_imp_refused_fn_t)(void *user, uint32_t node, const char *why);
+dt_status_t dt__imp_each_refused(const dt_imp_model_t *model, dt_imp_refused_fn_t found,
+                                 void *user) DT_MUST_USE;
 // Nodes that no row takes and that are ops of users (ops_user.c).
 bool dt__imp_has_user_op(const dt_imp_model_t *model, const dt_onnx_node_t *node);
 void dt__imp_user_op(dt_imp_node_t *n);
@@ -110,6 +117,11 @@ const dt_imp_known_t *dt__imp_val_known(dt_imp_node_t *n, const dt_imp_val_t *va
 bool dt__imp_set(dt_imp_t *imp, uint32_t name, dt_imp_val_t *value);
 // What was asked for since there were `mark` of them is part of what is traced now.
 void dt__imp_take_asked(dt_imp_t *imp, uint32_t mark);
+// As dt_onnx_function_create. A trace says at `failed`, which may be NULL and must outlive the
+// function, which node of the model's graph failed.
+dt_status_t dt__imp_function(dt_runtime_t *runtime, dt_onnx_t *model,
+                             const dt_onnx_function_options_t *options, uint32_t *failed,
+                             dt_function_t **out) DT_MUST_USE;
 // The program of a function made of a model; `closure` is a dt_imp_model_t.
 dt_status_t dt__imp_program(dt_trace_t *trace, const dt_value_t *in, dt_value_t *out,
                             void *closure);

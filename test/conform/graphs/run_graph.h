@@ -20,7 +20,7 @@ typedef enum rg_kind_t {
 } rg_kind_t;
 const char *rg_kind_name(rg_kind_t kind);
 
-enum { RG_WAYS = 40 };
+enum { RG_WAYS = 56 };
 
 typedef struct rg_outcome_t {
   rg_kind_t kind;

@@ -22,6 +22,8 @@
 typedef struct way_t {
   const char *name;
   uint64_t left_out;
+  dt_choices_t choices; // of tuning
+  bool sizes;           // a variant for each size, as hot ones get
   uint32_t llvm_level;
   bool quick, quick_kernels;
   const char *cpu;     // NULL: this one
@@ -52,6 +54,12 @@ static uint32_t list_ways(way_t *out) {
   for (const char *const *name = dt__pipeline_stages(); *name; name++, bit++)
     if (optional >> bit & 1 && n < RG_WAYS)
       out[n++] = (way_t){.name = *name, .left_out = (uint64_t)1 << bit, .own_bits = true};
+  for (uint32_t k = 0; k < DT_CHOICES && n < RG_WAYS; k++)
+    out[n++] = (way_t){.name = dt__choice((dt_choice_t)k)->name,
+                       .choices = (dt_choices_t)1 << k,
+                       .own_bits = !dt__choice((dt_choice_t)k)->keeps_bits};
+  if (n < RG_WAYS)
+    out[n++] = (way_t){.name = "sizes", .sizes = true, .own_bits = true};
   return n;
 }
 
@@ -201,6 +209,17 @@ static bool evaluate(rg_run_t *run, uint32_t call, const guarded_function_t *f,
                                    &options, arena, out));
 }
 
+static bool is_literal(void *user, uint32_t input, uint32_t dim, int64_t value) {
+  (void)user, (void)input, (void)dim, (void)value;
+  return true;
+}
+
+static dt_status_t no_capture(void *user, const char *name, const int64_t *address, int64_t value,
+                              uint32_t *out_index, bool *out_literal) {
+  (void)user, (void)name, (void)address, (void)value, (void)out_index, (void)out_literal;
+  return DT_FAIL(DT_E_INTERNAL, "random programs have no captures");
+}
+
 static bool answer(ways_t *s, uint32_t w, uint32_t call, dt_arena_t *arena,
                    dt_eval_value_t *expected, answers_t *out) {
   rg_run_t *run = s->run;
@@ -211,6 +230,9 @@ static bool answer(ways_t *s, uint32_t w, uint32_t call, dt_arena_t *arena,
   const char *what = NULL;
   dt_trace_request_t request = rg_request(run, "ways", args.tensors);
   request.closure = (void *)(uintptr_t)&s->ways[w].run->replay;
+  static const dt_trace_policy_t literal = {.literal = is_literal, .capture = no_capture};
+  if (s->ways[w].sizes)
+    request.policy = &literal;
   (void)snprintf(run->out->stage, sizeof(run->out->stage), "%s", s->ways[w].name);
   bool good =
       rg_make_args(run, call, &args) &&
@@ -251,6 +273,13 @@ static bool run_call(ways_t *s, uint32_t call) {
   return good;
 }
 
+// As far as this CPU has something for them.
+static dt_target_t chosen(const dt_target_t *target, dt_choices_t choices) {
+  dt_target_t out = *target;
+  dt_status_free(dt__choices_apply(dt__choices_within(choices, target), &out));
+  return out;
+}
+
 void rg_run_ways(rg_run_t *run) {
   ways_t *s = calloc(1, sizeof(*s));
   twins_t *twins = calloc(1, sizeof(*twins));
@@ -272,6 +301,7 @@ void rg_run_ways(rg_run_t *run) {
       break;
     target.left_out = s->ways[w].left_out;
     target.strict_fp = run->p->strict;
+    target = chosen(&target, s->ways[w].choices);
     if (!s->ways[w].run)
       s->ways[w].run = run;
     guarded_function_init(&s->functions[w], &target, &options);

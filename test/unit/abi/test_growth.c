@@ -41,11 +41,36 @@ static dt_status_t use_dt_tensor_desc_t(void *given) {
   return status;
 }
 
-static dt_status_t use_dt_runtime_options_t(void *given) {
+static dt_status_t use_options(const dt_runtime_options_t *options) {
   dt_runtime_t *own = NULL;
-  dt_status_t status = dt_runtime_create(given, &own);
+  dt_status_t status = dt_runtime_create(options, &own);
   dt_runtime_release(own);
   return status;
+}
+
+static dt_status_t use_dt_runtime_options_t(void *given) { return use_options(given); }
+
+static void *no_memory(void *user, size_t bytes, size_t alignment) {
+  (void)user, (void)bytes, (void)alignment;
+  return NULL;
+}
+
+static void give_nothing(void *user, void *memory, size_t bytes) {
+  (void)user, (void)memory, (void)bytes;
+}
+
+static void run_nothing(void *user, uint32_t n, dt_part_fn_t fn, void *arg) {
+  (void)user, (void)n, (void)fn, (void)arg;
+}
+
+static dt_status_t use_dt_allocator_t(void *given) {
+  return use_options(
+      &(dt_runtime_options_t){.struct_size = sizeof(dt_runtime_options_t), .allocator = given});
+}
+
+static dt_status_t use_dt_executor_t(void *given) {
+  return use_options(
+      &(dt_runtime_options_t){.struct_size = sizeof(dt_runtime_options_t), .executor = given});
 }
 
 static dt_status_t use_dt_function_options_t(void *given) {
@@ -244,6 +269,34 @@ static dt_status_t use_dt_package_options_t(void *given) {
   return NULL;
 }
 
+static dt_status_t use_dt_dlpack_options_t(void *given) {
+  dt_dlpack_managed_t *managed = NULL;
+  dt_tensor_t *tensor = NULL;
+  dt_status_t status = dt_tensor_create_empty(DT_F32, 0, NULL, &tensor);
+  if (!status)
+    status = dt_tensor_to_dlpack(tensor, given, &managed);
+  if (managed)
+    managed->deleter(managed);
+  dt_tensor_release(tensor);
+  return status;
+}
+
+// The evaluator's answers are not tuned, which is told behind the options.
+static dt_status_t use_dt_tune_options_t(void *given) {
+  dt_status_t status = dt_function_tune(session, function, given, NULL);
+  if (!strstr(dt_status_message(status), "the reference evaluator answers"))
+    return status;
+  dt_status_free(status);
+  return NULL;
+}
+
+static dt_status_t use_dt_profile_options_t(void *given) {
+  dt_profile_t *profile = NULL;
+  dt_status_t status = dt_profile_start(runtime, given, &profile);
+  dt_profile_free(profile);
+  return status;
+}
+
 // ---- The rows -----------------------------------------------------------------------------------
 
 typedef struct row_t {
@@ -269,6 +322,13 @@ static void fill(const row_t *row, void *given) {
     desc->dtype = DT_F32;
     desc->data = &runtime; // aligned, never read
   }
+  if (row->use == use_dt_allocator_t) {
+    dt_allocator_t *allocator = given;
+    allocator->take = no_memory;
+    allocator->give = give_nothing;
+  }
+  if (row->use == use_dt_executor_t)
+    ((dt_executor_t *)given)->run = run_nothing;
   if (row->use == use_dt_function_options_t) {
     dt_function_options_t *options = given;
     options->name = "f";

@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define MOST_ITEMS 5000
@@ -62,7 +63,7 @@ static void test_ranges(void **state) {
   range_t *range = dt__alloc(sizeof(*range));
   for (size_t w = 0; w < sizeof(widths) / sizeof(widths[0]); w++) {
     dt_pool_t *pool;
-    assert_null(dt__pool_create(widths[w], &pool));
+    assert_null(dt__pool_create(widths[w], NULL, &pool));
     assert_int_equal(dt__pool_width(pool), widths[w]);
     for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); c++)
       for (size_t g = 0; g < sizeof(grains) / sizeof(grains[0]); g++)
@@ -92,7 +93,7 @@ static void add_items(void *arg, int64_t begin, int64_t end, uint32_t worker) {
 static void test_extreme_counts(void **state) {
   (void)state;
   dt_pool_t *pool;
-  assert_null(dt__pool_create(4, &pool));
+  assert_null(dt__pool_create(4, NULL, &pool));
   const int64_t counts[] = {INT64_MAX, INT64_MAX - 1, ((int64_t)1 << 47) + 5};
   for (size_t i = 0; i < 3; i++) {
     wide_t wide = {.count = counts[i]};
@@ -110,7 +111,7 @@ static void test_extreme_counts(void **state) {
 static void test_boundaries_are_fixed(void **state) {
   (void)state;
   dt_pool_t *pool;
-  assert_null(dt__pool_create(3, &pool));
+  assert_null(dt__pool_create(3, NULL, &pool));
   range_t *first = dt__alloc(sizeof(*first)), *again = dt__alloc(sizeof(*again));
   check_range(pool, first, 1234, 10);
   int chunks = 0;
@@ -151,7 +152,7 @@ static void *call_many(void *arg) {
 
 static void run_callers(int callers, uint32_t width, int rounds, bool naps) {
   dt_pool_t *pool;
-  assert_null(dt__pool_create(width, &pool));
+  assert_null(dt__pool_create(width, NULL, &pool));
   caller_t all[32];
   pthread_t threads[32];
   for (int i = 0; i < callers; i++) {
@@ -161,6 +162,67 @@ static void run_callers(int callers, uint32_t width, int rounds, bool naps) {
   for (int i = 0; i < callers; i++)
     (void)pthread_join(threads[i], NULL);
   dt__pool_destroy(pool);
+}
+
+// ---- Levels ---------------------------------------------------------------------------------------
+
+typedef struct levels_t {
+  dt_pool_t *pool;
+  dt_pool_level_t level;  // of the range that is there first
+  _Atomic bool helped;    // it has its worker
+  _Atomic bool urged;     // the other range has begun
+  _Atomic uint32_t late;  // chunks that the worker took of the first after that, before the other's
+  _Atomic uint32_t taken; // of the other, by the worker
+} levels_t;
+
+// Waits until it is so, for as long as a slow machine may need.
+static void wait_until(const _Atomic bool *flag) {
+  for (int k = 0; k < 50000 && !*flag; k++)
+    (void)usleep(200);
+}
+
+// The caller's chunk lasts until the other range has begun, and so does the worker's.
+static void first_chunk(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+  levels_t *l = arg;
+  (void)begin, (void)end;
+  l->late += worker && l->urged && !l->taken;
+  if (worker)
+    l->helped = true;
+  wait_until(&l->urged);
+  if (!worker)
+    (void)usleep(1000); // the worker comes first to what is left
+}
+
+static void *run_first(void *arg) {
+  levels_t *l = arg;
+  dt__pool_run_at(l->pool, l->level, 8, 1, first_chunk, l);
+  return NULL;
+}
+
+static void urgent_chunk(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+  levels_t *l = arg;
+  (void)begin, (void)end;
+  l->taken += worker != 0;
+  l->urged = true;
+  for (int k = 0; k < 50000 && !l->taken; k++)
+    (void)usleep(200);
+}
+
+// The pool's worker is at one range when another begins that goes first: it leaves the one at once.
+static void test_urgent_ranges_go_first(void **state) {
+  (void)state;
+  for (dt_pool_level_t level = DT_POOL_NORMAL; level < DT_POOL_LEVELS; level++) {
+    levels_t l = {.level = level};
+    pthread_t thread;
+    assert_null(dt__pool_create(2, NULL, &l.pool));
+    assert_null(dt__thread_start(&thread, "first", false, run_first, &l));
+    wait_until(&l.helped);
+    dt__pool_run_at(l.pool, level - 1, 2, 1, urgent_chunk, &l);
+    (void)pthread_join(thread, NULL);
+    assert_int_equal(l.taken, 1);
+    assert_int_equal(l.late, 0);
+    dt__pool_destroy(l.pool);
+  }
 }
 
 static void test_concurrent_callers(void **state) {
@@ -184,12 +246,65 @@ static void slow_chunk(void *arg, int64_t begin, int64_t end, uint32_t worker) {
 static void test_caller_waits_long(void **state) {
   (void)state;
   dt_pool_t *pool;
-  assert_null(dt__pool_create(4, &pool));
+  assert_null(dt__pool_create(4, NULL, &pool));
   for (int i = 0; i < 5; i++) {
     _Atomic int64_t items = 0;
     dt__pool_run(pool, 4, 1, slow_chunk, &items);
     assert_int_equal(atomic_load(&items), 4);
   }
+  dt__pool_destroy(pool);
+}
+
+// ---- Cores that others want -----------------------------------------------------------------------
+
+static double processor_seconds(void) {
+  struct timespec used;
+  (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+  return (double)used.tv_sec + (double)used.tv_nsec * 1e-9;
+}
+
+typedef struct returns_t {
+  _Atomic int64_t items;
+  _Atomic uint32_t by_workers;
+} returns_t;
+
+static void lasting_chunk(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+  returns_t *r = arg;
+  int64_t until = dt__now_ns() + (worker ? 1100000 : 2000000);
+  while (dt__now_ns() < until) {
+  }
+  r->items += end - begin;
+  r->by_workers += worker != 0;
+}
+
+static void *run_lasting(void *arg) {
+  returns_t *r = ((void **)arg)[1];
+  for (int k = 0; k < 6; k++)
+    dt__pool_run(((void **)arg)[0], 16, 1, lasting_chunk, r);
+  return NULL;
+}
+
+// Each chunk lasts longer than a worker keeps a core without offering it, so that workers leave
+// after each and come back; when all is done nothing is left that keeps them awake.
+static void test_workers_return(void **state) {
+  (void)state;
+  dt_pool_t *pool;
+  returns_t r = {.items = 0};
+  assert_null(dt__pool_create(4, NULL, &pool));
+  pthread_t others[2];
+  void *arg[] = {pool, &r};
+  for (int k = 0; k < 2; k++)
+    assert_null(dt__thread_start(&others[k], "caller", false, run_lasting, arg));
+  (void)run_lasting(arg);
+  for (int k = 0; k < 2; k++)
+    (void)pthread_join(others[k], NULL);
+  assert_int_equal(r.items, 3 * 6 * 16);
+  // Once a job, without coming back, would be three workers' 54 chunks at most.
+  assert_true(r.by_workers > 60);
+  (void)usleep(50000);
+  double before = processor_seconds();
+  (void)usleep(200000);
+  assert_true(processor_seconds() - before < 0.1);
   dt__pool_destroy(pool);
 }
 
@@ -201,16 +316,16 @@ static void count_items(void *arg, int64_t begin, int64_t end, uint32_t worker) 
 static void test_create_refuses(void **state) {
   (void)state;
   dt_pool_t *pool = (dt_pool_t *)1;
-  dt_status_t status = dt__pool_create(0, &pool);
+  dt_status_t status = dt__pool_create(0, NULL, &pool);
   assert_int_equal(dt_status_code(status), DT_E_ARGUMENT);
   assert_null(pool);
   dt_status_free(status);
-  expect_code(dt__pool_create(100000, &pool), DT_E_ARGUMENT);
+  expect_code(dt__pool_create(100000, NULL, &pool), DT_E_ARGUMENT);
   // Whichever allocation fails, the workers started so far are stopped.
   uint64_t n = 1;
   for (;; n++) {
     (void)dt__heap_fail_at(n, false);
-    status = dt__pool_create(3, &pool);
+    status = dt__pool_create(3, NULL, &pool);
     (void)dt__heap_fail_at(0, false);
     if (!status)
       break;
@@ -229,7 +344,7 @@ static void test_fork(void **state) {
   dt_life_t life;
   dt_pool_t *pool;
   dt__life_begin(&life, end_nothing);
-  assert_null(dt__pool_create(4, &pool));
+  assert_null(dt__pool_create(4, NULL, &pool));
   _Atomic int64_t items = 0;
   dt__pool_run(pool, 1000, 1, count_items, &items);
   pid_t child = fork();
@@ -238,7 +353,7 @@ static void test_fork(void **state) {
     dt__pool_run(pool, 1000, 1, count_items, &items);
     bool right = atomic_load(&items) == 1000;
     dt__pool_destroy(pool);
-    dt_status_t status = dt__pool_create(4, &pool);
+    dt_status_t status = dt__pool_create(4, NULL, &pool);
     right = right && dt_status_code(status) == DT_E_FORKED;
     dt_status_free(status);
     _exit(right ? 0 : 1);
@@ -257,7 +372,7 @@ static void test_fork(void **state) {
 static void test_print_cost(void **state) {
   (void)state;
   dt_pool_t *pool;
-  assert_null(dt__pool_create(2, &pool));
+  assert_null(dt__pool_create(2, NULL, &pool));
   enum { ROUNDS = 20000 };
   _Atomic int64_t items = 0;
   int64_t best = INT64_MAX;
@@ -274,6 +389,7 @@ static void test_print_cost(void **state) {
 }
 
 RUN_TESTS(TEST(test_ranges), TEST(test_extreme_counts), TEST(test_boundaries_are_fixed),
-          TEST(test_concurrent_callers), TEST(test_more_callers_than_slots),
-          TEST(test_caller_waits_long), TEST(test_create_refuses), TEST(test_fork),
+          TEST(test_urgent_ranges_go_first), TEST(test_concurrent_callers),
+          TEST(test_more_callers_than_slots), TEST(test_caller_waits_long),
+          TEST(test_workers_return), TEST(test_create_refuses), TEST(test_fork),
           TEST(test_print_cost))

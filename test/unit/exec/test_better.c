@@ -17,11 +17,14 @@
 static const int64_t sizes[] = {19, 37, 16};
 static char folder[FOLDER_BYTES];
 
-static _Atomic int quickly, replaced, kept; // that the log told of
+static const char *always; // DUCTILE_QUICK: the best form is begun later, or beside the quick one
+static _Atomic int quickly, beside, made, replaced, kept; // that the log told of
 
 static void hear(void *user, const char *line, size_t len) {
   (void)user;
   quickly += memmem(line, len, ", quickly:", 10) != NULL;
+  beside += memmem(line, len, "beside the quick one", 20) != NULL;
+  made += memmem(line, len, "bytes of code", 13) != NULL;
   replaced += memmem(line, len, "kernels replaced", 16) != NULL;
   kept += memmem(line, len, "[cache] all of", 14) != NULL;
 }
@@ -36,8 +39,8 @@ typedef struct life_t {
 
 static void live(life_t *l, const char *quick) {
   variable_set("DUCTILE_QUICK", quick);
-  variable_set("DUCTILE_LOG", "compile,cache:2");
-  quickly = replaced = kept = 0;
+  variable_set("DUCTILE_LOG", "compile:2,cache:2");
+  quickly = beside = made = replaced = kept = 0;
   dt_log_sink_set(hear, NULL);
   l->f = fixture_on(DT_CPU, 2);
   l->f.rng = (rng_t){11};
@@ -85,12 +88,14 @@ static void expect_counts(life_t *l, uint64_t quick, uint64_t bettered) {
 static void test_replaced(void **state) {
   (void)state;
   life_t l;
-  live(&l, "2");
+  live(&l, always);
   dt_tensor_t *first = call(&l);
   assert_int_equal(quickly, 1);
   prepare(&l, DT_PREPARE_BEST);
   expect_counts(&l, 0, 1);
   assert_int_equal(replaced, 1);
+  assert_int_equal(beside, strcmp(always, "3") == 0);
+  assert_int_equal(made, 2); // each form once
   dt_tensor_t *later = call(&l);
   expect_bits(first, later);
   dt_function_t *oracle = subject_function(l.f.runtime, &mlp_subject, &l.mlp, DT_ANSWER_EVALUATOR);
@@ -110,7 +115,7 @@ static uint64_t held(const life_t *l) {
 static void test_counted(void **state) {
   (void)state;
   life_t l;
-  live(&l, "2");
+  live(&l, always);
   dt_tensor_t *out = call(&l);
   uint64_t code = stats_of(l.function).code_bytes, before = held(&l);
   prepare(&l, DT_PREPARE_BEST);
@@ -131,12 +136,12 @@ static void test_counted(void **state) {
 static void test_prepared(void **state) {
   (void)state;
   life_t l;
-  live(&l, "2");
+  live(&l, always);
   prepare(&l, DT_PREPARE_BEST); // nobody waits for an answer
   assert_int_equal(quickly, 0);
   expect_counts(&l, 0, 0);
   end(&l);
-  live(&l, "2");
+  live(&l, always);
   prepare(&l, DT_PREPARE_FIRST);
   assert_int_equal(quickly, 1);
   prepare(&l, DT_PREPARE_BEST);
@@ -176,7 +181,7 @@ static void test_little(void **state) {
 static void test_given_up(void **state) {
   (void)state;
   life_t l;
-  live(&l, "2");
+  live(&l, always);
   dt_cancel_t cancel = {0};
   dt_tensor_t *out = call(&l);
   dt_cancel_request(&cancel);
@@ -193,7 +198,7 @@ static void test_ends(void **state) {
   (void)state;
   for (int64_t k = 0; k < 12; k++) {
     life_t l;
-    live(&l, "2");
+    live(&l, always);
     dt_tensor_t *out = call(&l);
     struct timespec time = {.tv_nsec = k * 6000000};
     (void)nanosleep(&time, NULL);
@@ -227,7 +232,7 @@ static void *run_caller(void *opaque) {
 static void test_meanwhile(void **state) {
   (void)state;
   life_t l;
-  live(&l, "2");
+  live(&l, always);
   dt_tensor_t *want = call(&l);
   _Atomic bool stop = false;
   caller_t callers[2];
@@ -253,16 +258,16 @@ static void test_kept(void **state) {
   folder_make(folder);
   variable_set("DUCTILE_CACHE_DIR", folder);
   life_t l;
-  live(&l, "2");
+  live(&l, always);
   dt_tensor_t *want = call(&l);
   end(&l);
-  live(&l, "2"); // the quick one, unless the best was there in time
+  live(&l, always); // the quick one, unless the best was there in time
   dt_tensor_t *second = call(&l);
   expect_bits(second, want);
   assert_int_equal(kept, 1);
   prepare(&l, DT_PREPARE_BEST);
   end(&l);
-  live(&l, "2");
+  live(&l, always);
   dt_tensor_t *third = call(&l);
   expect_bits(third, want);
   assert_int_equal(kept, 1);
@@ -283,5 +288,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {TEST(test_replaced), TEST(test_counted),   TEST(test_prepared),
                                      TEST(test_never),    TEST(test_little),    TEST(test_given_up),
                                      TEST(test_ends),     TEST(test_meanwhile), TEST(test_kept)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  always = "2";
+  int failed = cmocka_run_group_tests_name("later", tests, NULL, NULL);
+  always = "3";
+  return failed + cmocka_run_group_tests_name("beside", tests, NULL, NULL);
 }

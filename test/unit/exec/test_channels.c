@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Networks of convolutions made at random, whose temporaries have their channels innermost, against
-// the evaluator: dense, grouped and depthwise ones, pools, norms, residuals, gates, joined
-// branches, padding and views between them, over sizes that change, strides of arguments, NaN and
-// infinities.
+// the evaluator: dense, grouped, depthwise and transposed ones, pools, norms over groups,
+// residuals, gates, joined branches, padding and views between them, over sizes that change,
+// strides of arguments, NaN and infinities.
 #include "test/support/fixture.h"
 
 #include <math.h>
@@ -18,6 +18,7 @@ typedef struct net_t {
   uint32_t n_constants; // used by this trace
   uint32_t n_made;
   int64_t channels; // of the argument
+  bool norms;       // most parts are norms
 } net_t;
 
 static int setup(void **state) { return fixture_open(state, 2, 9); }
@@ -153,18 +154,56 @@ static image_t scaled(dt_trace_t *t, net_t *net, image_t x) {
   return x;
 }
 
-// Over all channels and places of a group, by a reshape.
+// So many groups that each has as many channels: one, several, or one channel each.
+static int64_t pick_groups(net_t *net, int64_t channels) {
+  int64_t groups = PICK(net, 1, 2, 4, 8, channels / 2, channels);
+  return groups > 0 && channels % groups == 0 ? groups : 1;
+}
+
+// [1, rows, 1, …] of that rank.
+static dt_value_t beside(dt_trace_t *t, net_t *net, int64_t rows, uint32_t rank) {
+  dt_sym_t sizes[5];
+  for (uint32_t d = 0; d < rank; d++)
+    sizes[d] = dt_sym_const(t, d == 1 ? rows : 1);
+  return dt_reshape(t, constant(t, net, SIZES(1, rows, 1, 1), 1), rank, sizes);
+}
+
+// Over all channels and places of a group, by a reshape: as [n, groups, all], or with channels and
+// places apart; with a mean taken away or not; with a scale and a bias for each group or not.
 static image_t normed(dt_trace_t *t, net_t *net, image_t x) {
-  int64_t groups = x.channels % 4 ? 1 : 4;
+  int64_t groups = pick_groups(net, x.channels), each = x.channels / groups;
   const dt_sym_t all[4] = {dt_dim(t, x.v, 0), dt_dim(t, x.v, 1), dt_dim(t, x.v, 2),
                            dt_dim(t, x.v, 3)};
   dt_sym_t places = dt_sym_mul(t, all[2], all[3]);
-  const dt_sym_t apart[3] = {all[0], dt_sym_const(t, groups),
-                             dt_sym_mul(t, dt_sym_const(t, x.channels / groups), places)};
-  (void)net;
-  dt_value_t y = dt_reshape(t, x.v, 3, apart);
-  y = dt_sub(t, y, dt_mean(t, y, 1, (const int32_t[]){2}, true));
+  const dt_sym_t joined[3] = {all[0], dt_sym_const(t, groups),
+                              dt_sym_mul(t, dt_sym_const(t, each), places)};
+  const dt_sym_t apart[5] = {all[0], joined[1], dt_sym_const(t, each), all[2], all[3]};
+  static const int32_t axes[3] = {2, 3, 4};
+  uint32_t rank = (uint32_t)PICK(net, 3, 3, 5), n_axes = rank - 2;
+  dt_value_t y = dt_reshape(t, x.v, rank, rank == 3 ? joined : apart);
+  if (PICK(net, 0, 1, 1))
+    y = dt_sub(t, y, dt_mean(t, y, n_axes, axes, true));
+  dt_value_t square = dt_mean(t, dt_mul(t, y, y), n_axes, axes, true);
+  y = dt_mul(t, y, dt_rsqrt(t, dt_add(t, square, dt_full(t, DT_F32, 1e-2, 0, NULL))));
+  if (PICK(net, 0, 1))
+    y = dt_add(t, dt_mul(t, y, beside(t, net, groups, rank)), beside(t, net, groups, rank));
   x.v = dt_reshape(t, y, 4, all);
+  return PICK(net, 0, 1) ? scaled(t, net, x) : x;
+}
+
+// Windows that lie side by side, overlap, or leave gaps.
+static image_t transposed(dt_trace_t *t, net_t *net, image_t x) {
+  static const int64_t ways[][2] = {{2, 2}, {2, 2}, {3, 2}, {2, 3}, {1, 1}};
+  const int64_t *way = ways[PICK(net, 0, 1, 2, 3, 4)];
+  dt_window_t windows[2];
+  int64_t rows = PICK(net, 16, 16, 24, 5);
+  memset(windows, 0, sizeof windows);
+  for (int d = 0; d < 2; d++)
+    windows[d].stride = dt_sym_const(t, way[1]);
+  double scale = 1 / sqrt((double)x.channels);
+  dt_value_t w = constant(t, net, SIZES(x.channels, rows, way[0], way[0]), scale);
+  x = (image_t){dt_conv_transpose(t, x.v, w, windows, 1), rows};
+  x.v = dt_add(t, x.v, row(t, net, x));
   return x;
 }
 
@@ -179,14 +218,20 @@ typedef image_t (*part_t)(dt_trace_t *t, net_t *net, image_t x);
 static const part_t parts[] = {dense,  dense,  depthwise, grouped, residual, gated,
                                pooled, joined, scaled,    normed,  viewed};
 
+// As diffusion models and U-Nets have them.
+static const part_t norm_parts[] = {dense,      dense,  normed, normed, residual,
+                                    transposed, joined, scaled, gated,  depthwise};
+
 static dt_status_t program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
   net_t *net = closure;
+  const part_t *from = net->norms ? norm_parts : parts;
+  int64_t most = (int64_t)(net->norms ? sizeof norm_parts : sizeof parts) / (int64_t)sizeof *parts;
   image_t x = {in[0], net->channels};
   net->rng = (rng_t){net->seed};
   net->n_constants = 0;
   x = dense(t, net, x);
   for (int k = 0; k < STEPS; k++)
-    x = parts[rng_between(&net->rng, 0, sizeof parts / sizeof parts[0] - 1)](t, net, x);
+    x = from[rng_between(&net->rng, 0, most - 1)](t, net, x);
   out[0] = x.v;
   return NULL;
 }
@@ -241,13 +286,16 @@ static void check(fixture_t *fixture, net_t *net) {
   dt_function_release(evaluator);
 }
 
-static void test_networks(void **state) {
-  fixture_t *fixture = *state;
+static void check_all(fixture_t *fixture, bool norms) {
   for (uint64_t seed = 1; seed <= NETS; seed++) {
-    net_t net = {.seed = seed, .channels = seed % 3 ? 3 + (int64_t)(seed % 5) * 7 : 1};
+    net_t net = {
+        .seed = seed, .channels = seed % 3 ? 3 + (int64_t)(seed % 5) * 7 : 1, .norms = norms};
     check(fixture, &net);
     release_tensors(net.constants, net.n_made);
   }
 }
 
-RUN_TESTS_WITH(setup, fixture_close, TEST(test_networks))
+static void test_networks(void **state) { check_all(*state, false); }
+static void test_norms(void **state) { check_all(*state, true); }
+
+RUN_TESTS_WITH(setup, fixture_close, TEST(test_networks), TEST(test_norms))

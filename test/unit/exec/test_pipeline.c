@@ -166,7 +166,7 @@ static void test_jobs(void **state) {
   (void)state;
   for (uint32_t threads = 1; threads <= 3; threads++) {
     dt_jobs_t *jobs = NULL;
-    expect_ok(dt__jobs_create(threads, &jobs));
+    expect_ok(dt__jobs_create(threads, 0, &jobs));
     _Atomic int done = 0;
     dt_job_t items[20];
     for (int i = 0; i < 20; i++)

@@ -146,6 +146,53 @@ static void test_refused(void **state) {
   end(&c);
 }
 
+// What callers are told of inputs and results, also of those that no function takes.
+static void test_told(void **state) {
+  (void)state;
+  onnx_bytes_t bytes = onnx_make(
+      &dt__onnx_model_message,
+      HEAD INPUT("x", "1", NAMED("batch") "dim { dim_value 3 } dim { } dim { dim_value -1 } ")
+          INPUT("w", "1", NAMED("other")) INPUT("h", "16", "") INPUT(
+              "text", "8",
+              NAMED(
+                  "n + 1")) "input { name 'list' type { sequence_type { elem_type { tensor_type { "
+                            "elem_type 1 } } } } } input { name 'any' type { tensor_type { "
+                            "elem_type 7 } } } "
+                            "output { name 'x' } output { name 'w' type { tensor_type { elem_type "
+                            "1 shape { "
+                            "dim { dim_value 0 } } } } } initializer { name 'w' data_type 1 dims 0 "
+                            "} }");
+  dt_onnx_t *file = NULL;
+  expect_ok(dt_onnx_open_memory(bytes.data, bytes.len, NULL, &file));
+  assert_int_equal(dt_onnx_n_inputs(file), 5);
+  const dt_spec_t *x = dt_onnx_input(file, 0), *half = dt_onnx_input(file, 1);
+  assert_string_equal(x->name, "x");
+  assert_int_equal(x->dtype, DT_F32);
+  assert_int_equal(x->rank, 4);
+  const int64_t sizes[] = {-1, 3, -1, -1};
+  const char *const dims[] = {"batch", "3", "?", "?"};
+  for (int k = 0; k < 4; k++) {
+    assert_int_equal(x->sizes[k], sizes[k]);
+    assert_string_equal(x->dims[k], dims[k]);
+  }
+  assert_true(half->ranked && half->rank == 0 && half->dtype == DT_BF16);
+  const dt_spec_t *text = dt_onnx_input(file, 2);
+  assert_true(text->ranked && text->rank == 1 && text->dtype == DT_DTYPE_NONE);
+  assert_string_equal(text->dims[0], "n + 1");
+  const dt_spec_t *list = dt_onnx_input(file, 3), *any = dt_onnx_input(file, 4);
+  assert_true(!list->ranked && list->rank == 0 && list->dtype == DT_DTYPE_NONE);
+  assert_true(!any->ranked && any->rank == 0 && any->dtype == DT_I64);
+  assert_null(dt_onnx_input(file, 5));
+  const dt_spec_t *first = dt_onnx_output(file, 0), *second = dt_onnx_output(file, 1);
+  assert_string_equal(first->name, "x");
+  assert_true(!first->ranked && first->dtype == DT_DTYPE_NONE);
+  assert_true(second->ranked && second->sizes[0] == 0 && second->dtype == DT_F32);
+  assert_string_equal(second->dims[0], "0");
+  assert_null(dt_onnx_output(file, 2));
+  dt_onnx_close(file);
+  onnx_free(&bytes);
+}
+
 static void test_no_memory(void **state) {
   (void)state;
   for (uint64_t n = 1;; n++) {
@@ -171,4 +218,5 @@ static void test_no_memory(void **state) {
   }
 }
 
-RUN_TESTS(TEST(test_expressions), TEST(test_dims), TEST(test_refused), TEST(test_no_memory))
+RUN_TESTS(TEST(test_expressions), TEST(test_dims), TEST(test_refused), TEST(test_told),
+          TEST(test_no_memory))

@@ -92,6 +92,22 @@ uint32_t put_unequal(dt_text_t *out, uint32_t n) {
   return 7 * n;
 }
 
+uint32_t put_products(dt_text_t *out, uint32_t n) {
+  dt__text_put(out, "graph (s0: [1, 1000] \"n\") {\n"
+                    "%1 = input \"x\" f32[s0, 64] strides [64, 1] contiguous\n");
+  uint32_t at = 1;
+  for (uint32_t k = 0; k < n; k++, at += 6) {
+    dt__text_printf(out, "%%%u = constant \"w%u\" f32[64, 64] key %u\n", at + 1, k, k + 1);
+    dt__text_printf(out, "%%%u = matmul %%%u, %%%u : f32[s0, 64]\n", at + 2, at, at + 1);
+    dt__text_printf(out, "%%%u = scalar {dtype = f32, value = %u.5} : f32[]\n", at + 3, k);
+    dt__text_printf(out, "%%%u = reshape %%%u {syms = [1, 1]} : f32[1, 1]\n", at + 4, at + 3);
+    dt__text_printf(out, "%%%u = expand %%%u {syms = [s0, 64]} : f32[s0, 64]\n", at + 5, at + 4);
+    dt__text_printf(out, "%%%u = add %%%u, %%%u : f32[s0, 64]\n", at + 6, at + 2, at + 5);
+  }
+  dt__text_printf(out, "return %%%u\n}\n", at);
+  return 6 * n;
+}
+
 uint32_t put_branches(dt_text_t *out, uint32_t n) {
   dt__text_put(out, "graph (s0: [1, 1000] \"n\") {\n"
                     "%1 = input \"x\" f32[s0] strides [1] contiguous\n"

@@ -24,6 +24,8 @@ uint32_t put_attention(dt_text_t *out, uint32_t layers);
 uint32_t put_gathers(dt_text_t *out, uint32_t n);
 // Maxima of columns, each plus another number: no two kernels of them are equal.
 uint32_t put_unequal(dt_text_t *out, uint32_t n);
+// Products, each with another number added: no two kernels of them are equal.
+uint32_t put_products(dt_text_t *out, uint32_t n);
 
 // Branches one after another, each on the result of the one before.
 uint32_t put_branches(dt_text_t *out, uint32_t n);

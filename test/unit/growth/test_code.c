@@ -8,6 +8,8 @@
 #include "runtime/compile/compile.h"
 #include "test/unit/growth/growth.h"
 
+#include <inttypes.h>
+
 // Of the host program, whose functions and tables are gone when it is made.
 #define MOST_NODE_BYTES 4e3
 // Of a whole compile of so many nodes.
@@ -118,6 +120,44 @@ static void test_unequal(void **state) {
   expect_linear("unequal kernels", put_unequal, 20);
 }
 
+// Kernel units of a split for `threads`, and the basic blocks of the largest and of all of them.
+typedef struct shares_t {
+  uint32_t units;
+  uint64_t most, all;
+} shares_t;
+
+static shares_t share_products(uint32_t threads) {
+  made_t made;
+  uint32_t nodes = 0;
+  make(put_products, 40, 0, &made, &nodes);
+  expect_ok(dt__llvm_split(made.program, &made.target, threads + 1, DT_UNIT_WORK, &made.map));
+  shares_t shares = {.units = made.map.n_units - 1};
+  for (uint32_t k = 0; k < shares.units; k++) {
+    void *object = NULL;
+    size_t size = 0;
+    uint64_t begun = blocks_run;
+    const dt_compile_options_t quick = {.quick = true};
+    expect_ok(
+        dt__llvm_compile_unit(made.program, &made.map, k, &made.target, &quick, &object, &size));
+    dt__free(object);
+    uint64_t own = blocks_run - begun;
+    shares.all += own;
+    shares.most = own > shares.most ? own : shares.most;
+  }
+  end(&made);
+  return shares;
+}
+
+// Products share their micro-kernels, but not so that one thread has nearly all of them.
+static void test_products_are_shared(void **state) {
+  (void)state;
+  shares_t eight = share_products(8);
+  if (2 * eight.most > eight.all)
+    fail_msg("%u units, %" PRIu64 " blocks, %" PRIu64 " of them in one", eight.units, eight.all,
+             eight.most);
+  assert_true(eight.units >= 4);
+}
+
 // What the arenas hold and what LLVM is thought to take beside them fit into a budget of so much a
 // node; so does what is made.
 static void test_budget(void **state) {
@@ -137,5 +177,5 @@ static void test_budget(void **state) {
   end(&made);
 }
 
-RUN_TESTS(TEST(test_layers), TEST(test_gathers), TEST(test_branches), TEST(test_loops),
-          TEST(test_unequal), TEST(test_budget))
+RUN_TESTS(TEST(test_products_are_shared), TEST(test_layers), TEST(test_gathers),
+          TEST(test_branches), TEST(test_loops), TEST(test_unequal), TEST(test_budget))

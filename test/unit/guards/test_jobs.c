@@ -56,7 +56,7 @@ static void wait_for(_Atomic int *runs, int n) {
 static void test_posted_runs(void **state) {
   (void)state;
   dt_jobs_t *jobs = NULL;
-  expect_ok(dt__jobs_create(1, &jobs));
+  expect_ok(dt__jobs_create(1, 0, &jobs));
   count_t count = {0};
   dt_job_t job = {.run = run_count, .arg = &count};
   expect_ok(dt__jobs_post(jobs, &job, 0));
@@ -72,7 +72,7 @@ static void test_priorities(void **state) {
   (void)state;
   dt_jobs_t *jobs = NULL;
   int own = getpriority(PRIO_PROCESS, 0);
-  expect_ok(dt__jobs_create(2, &jobs));
+  expect_ok(dt__jobs_create(2, 0, &jobs));
   place_t later = {0}, now[4] = {0};
   dt_job_t job = {.run = run_place, .arg = &later}, group[4];
   expect_ok(dt__jobs_post(jobs, &job, 0));
@@ -111,7 +111,7 @@ enum { CROWD = 60 };
 static void test_most_at_once(void **state) {
   (void)state;
   dt_jobs_t *jobs = NULL;
-  expect_ok(dt__jobs_create(4, &jobs));
+  expect_ok(dt__jobs_create(4, 0, &jobs));
   for (uint32_t most = 1; most <= 3; most++) {
     crowd_t crowd = {0};
     dt_job_t group[CROWD];
@@ -144,7 +144,7 @@ static void test_many_keep_none_waiting(void **state) {
   large_t large = {0};
   pthread_t thread;
   dt_job_t one = {.run = run_nothing};
-  expect_ok(dt__jobs_create(1, &large.jobs));
+  expect_ok(dt__jobs_create(1, 0, &large.jobs));
   assert_int_equal(pthread_create(&thread, NULL, run_large, &large), 0);
   wait_for(&large.crowd.runs, 1);
   expect_ok(dt__jobs_run(large.jobs, &one, 1, 0));
@@ -154,10 +154,69 @@ static void test_many_keep_none_waiting(void **state) {
   dt__jobs_destroy(large.jobs);
 }
 
+// A job in the background that has jobs of its own: `helpers` and it are at them, below the host's
+// priority, while compile threads do what somebody waits for.
+typedef struct helped_t {
+  dt_jobs_t *jobs;
+  crowd_t crowd;
+  place_t places[8];
+  _Atomic int runs;
+} helped_t;
+
+static dt_status_t run_helped(void *opaque) {
+  helped_t *helped = opaque;
+  dt_job_t group[CROWD + 8];
+  for (int k = 0; k < CROWD; k++)
+    group[k] = (dt_job_t){.run = run_crowd, .arg = &helped->crowd};
+  for (int k = 0; k < 8; k++) {
+    helped->places[k].go = true;
+    group[CROWD + k] = (dt_job_t){.run = run_place, .arg = &helped->places[k]};
+  }
+  expect_ok(dt__jobs_run(helped->jobs, group, CROWD + 8, 1));
+  (void)atomic_fetch_add(&helped->runs, 1);
+  return NULL;
+}
+
+static void test_helpers(void **state) {
+  (void)state;
+  int own = getpriority(PRIO_PROCESS, 0), below = own + 10 < 19 ? own + 10 : 19;
+  for (int helpers = 0; helpers <= 3; helpers += 3) {
+    helped_t helped = {0};
+    expect_ok(dt__jobs_create(1, (uint32_t)helpers, &helped.jobs));
+    dt_job_t job = {.run = run_helped, .arg = &helped}, waited = {.run = run_nothing};
+    expect_ok(dt__jobs_post(helped.jobs, &job, 0));
+    wait_for(&helped.crowd.runs, 1);
+    expect_ok(dt__jobs_run(helped.jobs, &waited, 1, 0));
+    wait_for(&helped.runs, 1);
+    assert_int_equal(helped.crowd.runs, CROWD);
+    assert_true(helped.crowd.most <= helpers + 1);
+    assert_true(helpers == 0 || helped.crowd.most > 1);
+    for (int k = 0; k < 8; k++)
+      assert_int_equal(helped.places[k].nice, below);
+    dt__jobs_destroy(helped.jobs);
+  }
+}
+
+// Threads that end while it is at it leave nothing undone.
+static void test_helpers_end(void **state) {
+  (void)state;
+  for (int round = 0; round < 20; round++) {
+    helped_t helped = {0};
+    expect_ok(dt__jobs_create(1, 2, &helped.jobs));
+    dt_job_t job = {.run = run_helped, .arg = &helped};
+    expect_ok(dt__jobs_post(helped.jobs, &job, 0));
+    if (round & 1)
+      wait_for(&helped.crowd.runs, 1 + round);
+    dt__jobs_destroy(helped.jobs);
+    assert_int_equal(helped.crowd.runs, CROWD);
+    assert_int_equal(helped.runs, 1);
+  }
+}
+
 static void test_delayed(void **state) {
   (void)state;
   dt_jobs_t *jobs = NULL;
-  expect_ok(dt__jobs_create(2, &jobs));
+  expect_ok(dt__jobs_create(2, 0, &jobs));
   count_t early = {0}, late = {0};
   dt_job_t first = {.run = run_count, .arg = &late}, second = {.run = run_count, .arg = &early};
   int64_t begin = dt__now_ns();
@@ -177,7 +236,7 @@ static void test_delayed(void **state) {
 static void test_cancelled(void **state) {
   (void)state;
   dt_jobs_t *jobs = NULL;
-  expect_ok(dt__jobs_create(1, &jobs));
+  expect_ok(dt__jobs_create(1, 0, &jobs));
   count_t counts[3] = {{0}, {0}, {0}};
   dt_job_t items[3];
   for (int k = 0; k < 3; k++) {
@@ -193,4 +252,5 @@ static void test_cancelled(void **state) {
 }
 
 RUN_TESTS(TEST(test_posted_runs), TEST(test_priorities), TEST(test_most_at_once),
-          TEST(test_many_keep_none_waiting), TEST(test_delayed), TEST(test_cancelled))
+          TEST(test_many_keep_none_waiting), TEST(test_helpers), TEST(test_helpers_end),
+          TEST(test_delayed), TEST(test_cancelled))

@@ -58,6 +58,40 @@ static void test_bits_are_those_of_the_level(void **state) {
   variable_set("DUCTILE_CPU", NULL);
 }
 
+// What is told of results before a call is what the function that was packed tells.
+static void test_outputs_are_told(void **state) {
+  (void)state;
+  lives_write(path_of("told"), lives, N_LIVES, 2, "v2");
+  fixture_t f = fixture_on(DT_CPU, 1);
+  dt_package_t *package = opened(f.runtime, path_of("told"));
+  for (uint32_t k = 0; k < N_LIVES; k++) {
+    dt_function_t *own = life_function(f.runtime, &lives[k]);
+    dt_function_t *taken = function_in(package, lives[k].subject->name);
+    dt_specs_t *a = NULL, *b = NULL;
+    expect_ok(dt_function_outputs(own, &a));
+    expect_ok(dt_function_freeze(taken, true));
+    expect_ok(dt_function_outputs(taken, &b));
+    assert_int_equal(a->n, b->n);
+    for (uint32_t i = 0; i < a->n; i++) {
+      const dt_spec_t *x = a->items[i], *y = b->items[i];
+      assert_string_equal(x->name, y->name);
+      assert_int_equal(x->dtype, y->dtype);
+      assert_int_equal(x->rank, y->rank);
+      for (uint32_t d = 0; d < x->rank; d++) {
+        assert_int_equal(x->sizes[d], y->sizes[d]);
+        assert_string_equal(x->dims[d], y->dims[d]);
+      }
+    }
+    assert_int_equal(stats_of(taken).compiles, 0);
+    dt_specs_free(a);
+    dt_specs_free(b);
+    dt_function_release(own);
+    dt_function_release(taken);
+  }
+  dt_package_release(package);
+  fixture_end(&f);
+}
+
 // A function keeps what it needs of a package that was released, however it was opened.
 static void test_ways_to_open(void **state) {
   (void)state;
@@ -548,11 +582,11 @@ static int end(void **state) {
   return folder_drop(folder);
 }
 
-RUN_TESTS_WITH(begin, end, TEST(test_bits_are_those_of_the_level), TEST(test_ways_to_open),
-               TEST(test_code_is_mapped), TEST(test_equal_input_gives_equal_bytes),
-               TEST(test_weights_are_there_once), TEST(test_constants_are_as_updated),
-               TEST(test_a_miss_compiles_or_is_refused), TEST(test_odd_constants_and_integers),
-               TEST(test_deciders_are_brought_along), TEST(test_what_cannot_be_written),
-               TEST(test_levels_that_do_not_run_are_refused),
+RUN_TESTS_WITH(begin, end, TEST(test_bits_are_those_of_the_level), TEST(test_outputs_are_told),
+               TEST(test_ways_to_open), TEST(test_code_is_mapped),
+               TEST(test_equal_input_gives_equal_bytes), TEST(test_weights_are_there_once),
+               TEST(test_constants_are_as_updated), TEST(test_a_miss_compiles_or_is_refused),
+               TEST(test_odd_constants_and_integers), TEST(test_deciders_are_brought_along),
+               TEST(test_what_cannot_be_written), TEST(test_levels_that_do_not_run_are_refused),
                TEST(test_the_best_level_within_the_runtimes_own), TEST(test_names_and_options),
                TEST(test_verify_sees_all_bytes_first), TEST(test_reports))

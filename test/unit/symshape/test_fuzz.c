@@ -151,7 +151,7 @@ static int tree(fuzz_t *f, int depth) {
 // A comparison on top.
 static int condition(fuzz_t *f, int depth) {
   static const dt_sym_op_t ops[] = {DT_SYM_EQ, DT_SYM_NE, DT_SYM_LT, DT_SYM_LE, DT_SYM_EQ};
-  ast_t node = {.op = ops[pick(f, 5)]};
+  ast_t node = {.op = (int)ops[pick(f, 5)]};
   node.a = tree(f, depth);
   node.b = tree(f, depth);
   f->ast[f->n] = node;

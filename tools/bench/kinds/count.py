@@ -131,10 +131,21 @@ def rate_for(bytes_read, rates):
     return rates[max(below) if below else min(rates)]
 
 
+def times_of(counts, ceilings):
+    """Of arithmetic, and of reading, each at the machine's rate."""
+    return (counts["f32"] / ceilings["f32"] + counts["i8"] / ceilings["i8"],
+            counts["bytes"] / rate_for(counts["bytes"], ceilings["read"]))
+
+
 def floor_ms(counts, ceilings):
-    """The larger of arithmetic and reading, each at the machine's rate."""
-    arithmetic = counts["f32"] / ceilings["f32"] + counts["i8"] / ceilings["i8"]
-    return max(arithmetic, counts["bytes"] / rate_for(counts["bytes"], ceilings["read"])) * 1e-6
+    """The larger of arithmetic and reading."""
+    return max(times_of(counts, ceilings)) * 1e-6
+
+
+def bound_of(counts, ceilings):
+    """Which of the two that is."""
+    arithmetic, reading = times_of(counts, ceilings)
+    return "arithmetic" if arithmetic >= reading else "reading"
 
 
 

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sets of CPUs that threads run on. A thread begins with its maker's.
+#ifndef DT_RUNTIME_BASE_CPUS_H
+#define DT_RUNTIME_BASE_CPUS_H
+
+#include "ductile/base.h"
+
+#include <sched.h>
+
+typedef struct dt_cpus_t {
+  cpu_set_t set;
+  bool given; // false: whatever the thread has
+} dt_cpus_t;
+
+// Reads a list as Linux writes them: "0-3,8". DT_E_ARGUMENT.
+dt_status_t dt__cpus_parse(const char *text, dt_cpus_t *out) DT_MUST_USE;
+// Moves the calling thread there; *before: where it was. DT_E_ARGUMENT names a CPU that it may not
+// run on: then it stays. Nothing is done, and nothing to be undone, if `cpus` is not given.
+dt_status_t dt__cpus_enter(const dt_cpus_t *cpus, dt_cpus_t *before) DT_MUST_USE;
+void dt__cpus_leave(const dt_cpus_t *before);
+
+#endif // DT_RUNTIME_BASE_CPUS_H
