@@ -66,7 +66,7 @@ if [[ $shell == zsh ]]; then
   done
   for command in $commands; do
     for option in $("$ductile" "$command" --help | sed -nE 's/^  --([a-z0-9-]+).*/\1/p'); do
-      sed -n "/^    $command)/,/;;/p" "$work/completion" | grep -E -- "--$option(=)?\[" >/dev/null || {
+      grep -qE -- "--$option(=)?\[" <<<"$(sed -n "/^    $command)/,/;;/p" "$work/completion")" || {
         printf 'zsh: %s has no --%s\n' "$command" "$option"
         failures=$((failures + 1))
       }

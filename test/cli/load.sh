@@ -64,9 +64,9 @@ status=0
 # A model from standard input is the one from its file.
 "$ductile" inspect - <models/sum.onnx | tail -n +2 >"$work/standard"
 "$ductile" inspect models/sum.onnx | tail -n +2 | cmp - "$work/standard" || fail 'inspect -'
-"$ductile" explain - --call "x=2x3,y=3" <models/sum.onnx | grep '^answered' >/dev/null || fail 'explain -'
-"$ductile" run - --dim batch=2 <models/sum.onnx | grep '^z: 2x3 f32' >/dev/null || fail 'run -'
-"$ductile" explain - --call "x=3x4,y=3x4" <graphs/add.dtt | grep '^answered' >/dev/null || fail 'explain - of text'
+grep -q '^answered' <<<"$("$ductile" explain - --call "x=2x3,y=3" <models/sum.onnx)" || fail 'explain -'
+grep -q '^z: 2x3 f32' <<<"$("$ductile" run - --dim batch=2 <models/sum.onnx)" || fail 'run -'
+grep -q '^answered' <<<"$("$ductile" explain - --call "x=3x4,y=3x4" <graphs/add.dtt)" || fail 'explain - of text'
 
 # The log tells of calls on a CPU, too.
 DUCTILE_LOG=exec:1 "$ductile" run models/sum.onnx --dim batch=2 2>&1 >/dev/null |

@@ -19,10 +19,10 @@ table=$(bench --profile)
 grep -q '^profile: 12 calls, ' <<<"$table" || fail "no table: $table"
 grep -q '^test\.0: 12 calls of 2 sizes' <<<"$table" || fail "no variant: $table"
 grep -q 'add_maximum (add node of "s"' <<<"$table" || fail "no source: $table"
-if bench | grep '^profile:' >/dev/null; then
+if grep -q '^profile:' <<<"$(bench)"; then
   fail "a profile that nobody asked for"
 fi
-bench --json --profile | tail -n 1 | grep -q '^{"event":"profile","profile":{"wall_ns":.*}$' ||
+grep -q '^{"event":"profile","profile":{"wall_ns":.*}$' <<<"$(bench --json --profile | tail -n 1)" ||
   fail "no event"
 for form in p.html p.trace.json p.json p.txt; do
   bench --profile-to "$folder/$form" >/dev/null

@@ -55,7 +55,7 @@ code_of() {
 
 # ---- Licence line -------------------------------------------------------------------------------
 while IFS= read -r file; do
-  head -n 2 "$file" | grep -qF 'SPDX-License-Identifier: Apache-2.0' ||
+  grep -qF 'SPDX-License-Identifier: Apache-2.0' <<<"$(head -n 2 "$file")" ||
     report 'no SPDX-License-Identifier in its first two lines' "$file"
 done < <(
   scripts/files '*.c' '*.h' '*.sh' '*.py' '*.cmake' '*.map' CMakeLists.txt

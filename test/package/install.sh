@@ -39,7 +39,7 @@ if [[ -e $build/onnxruntime/libductile-onnxruntime.so ]]; then
   [[ -n $provider ]] || { printf 'libductile-onnxruntime.so was not installed\n' && exit 1; }
   shown=$(nm -D --defined-only "$provider" | awk '{ print $3 }' | tr '\n' ' ')
   [[ $shown == 'CreateEpFactories ReleaseEpFactory ' ]] || { printf 'the provider shows %s\n' "$shown" && exit 1; }
-  LD_LIBRARY_PATH='' ldd "$provider" | grep -q "libductile.so.1 => $work/second" ||
+  grep -q "libductile.so.1 => $work/second" <<<"$(LD_LIBRARY_PATH='' ldd "$provider")" ||
     { printf 'the provider does not find the library\n' && exit 1; }
 fi
 
@@ -120,7 +120,7 @@ fi
 programs=("$work/user_c" "$work/user_cc" "$work/project/build/user")
 if [[ -e $libdir/libductile.a ]]; then
   programs+=("$work/project/build/user_static")
-  ! ldd "$work/project/build/user_static" | grep -q libductile || { printf 'user_static is not static\n' && exit 1; }
+  ! grep -q libductile <<<"$(ldd "$work/project/build/user_static")" || { printf 'user_static is not static\n' && exit 1; }
 fi
 for program in "${programs[@]}"; do
   answer=$("$program")

@@ -17,7 +17,7 @@ if grep -q -- '-Werror' "$build/compile_commands.json"; then
   printf 'warnings are errors in a build without preset\n'
   exit 1
 fi
-if grep '"command"' "$build/compile_commands.json" | grep -vq -e '-O3 -DNDEBUG'; then
+if grep -vq -e '-O3 -DNDEBUG' <<<"$(grep '"command"' "$build/compile_commands.json")"; then
   printf 'a build without preset is no release\n'
   exit 1
 fi

@@ -24,7 +24,7 @@ configure() {
 }
 
 configure "$work/fetched" -DUSER_FETCHES=ON -DDUCTILE_LLVM=OFF
-"$cmake" -N -L "$work/fetched" | grep '^DUCTILE_TESTS:BOOL=OFF' >/dev/null || fail 'FetchContent builds the tests'
+grep -q '^DUCTILE_TESTS:BOOL=OFF' <<<"$("$cmake" -N -L "$work/fetched")" || fail 'FetchContent builds the tests'
 
 configure "$work/build" "$@"
 quietly "$cmake" --build "$work/build" -j "$(nproc)"
