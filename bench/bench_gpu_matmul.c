@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of halves on a GPU: [M, K] by [K, N], the same weights for all of a call's products, each
-// with rows and a result of its own, so that a call is that many launches of one kernel and nothing
-// else. A product takes a call's time over their number; calls are CUDA graphs where
-// DUCTILE_REDUCE_OVERHEAD=1 says so, as the peer's are (tools/bench/matmul_gpu_peer.py). One function
+// Products of halves on a GPU: [M, K] by [K, N], the same weights for all of a call's products, and
+// rows and a result for each, so that a call is that many launches of one kernel and no more. A
+// product takes a call's time over their number; calls are CUDA graphs where
+// DUCTILE_REDUCE_OVERHEAD=1 says so, as the peer's are (tools/bench/matmul_gpu_peer.py). A function
 // serves all M of a (K, N). Some elements of each result are compared with sums in float64.
 #include "bench/harness.h"
 #include "ductile/device.h"
