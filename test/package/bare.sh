@@ -46,6 +46,9 @@ install() {
 cp -r "$tree/sources/test/package/consumer" "$tree/consumer"
 inside apt-get update -q >/dev/null 2>&1 || true
 install libductile1
+install libductile-onnxruntime
+provider=$(inside find /usr/lib -name libductile-onnxruntime.so)
+grep -q 'libductile.so.1 => /' <<<"$(inside ldd "$provider")" || fail 'the provider does not find the library'
 install ductile
 inside ductile --version
 install libductile-dev
