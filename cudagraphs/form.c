@@ -54,6 +54,11 @@ static uint32_t choose_shared(dt_graph_frame_t *frame, const dt_cuda_kernel_t *k
 
 // ---- Grids ----------------------------------------------------------------------------------------
 
+static uint32_t whole_clusters(uint64_t blocks) {
+  uint64_t whole = (blocks + DT_CUDA_MOST_CLUSTER - 1) & ~(uint64_t)(DT_CUDA_MOST_CLUSTER - 1);
+  return (uint32_t)(whole <= INT32_MAX ? whole : blocks);
+}
+
 // What fits at once, as far as blocks without work cost nothing; for more work as many blocks as
 // are of use, and some room: blocks that end make place for others then, and none waits for a slow
 // one.
@@ -68,10 +73,10 @@ static uint32_t wanted_grid(const dt_cuda_device_t *device, const dt_cuda_kernel
   if (before >= wanted && before - wanted <= wanted / GRID_ROOM)
     return before;
   if (useful <= least || !before)
-    return (uint32_t)wanted;
+    return whole_clusters(wanted);
   uint64_t room = wanted + wanted / GRID_ROOM / 2;
   room = most && room > most && most >= wanted ? most : room;
-  return (uint32_t)(room <= INT32_MAX ? room : wanted);
+  return whole_clusters(room <= INT32_MAX ? room : wanted);
 }
 
 // Any grid computes everything, but idle blocks may take longer than a change does.

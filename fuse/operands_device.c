@@ -16,13 +16,16 @@
 #define FEW_ROWS 16
 #define RING 4 // three tiles on their way while one is worked on
 #define ALL 8  // eighths
-#define LONG_SUM 2048
+#define LONG_SUM 1024
+#define DEEP_SUM 2048
+#define FULL 5 // of FULL + 1 parts
 
 typedef struct tile_t {
   uint32_t tile_rows, tile_cols;
   uint32_t depth;      // bytes
   uint32_t rows, cols; // of a group
   uint32_t ring;
+  uint32_t cluster; // teams that share the depth; 0: none does
 } tile_t;
 
 typedef enum tile_kind_t {
@@ -31,19 +34,25 @@ typedef enum tile_kind_t {
   TILE_TINY,
   TILE_FLAT,
   TILE_NARROW,
-  TILE_MEDIUM,     // between the two
-  TILE_GROUP_DEEP, // for groups that multiply together, as those that follow
+  TILE_MEDIUM,      // between the two
+  TILE_FLAT_SHARED, // SHARED: by clusters
+  TILE_GROUP_DEEP,  // for groups that multiply together, as those that follow
   TILE_GROUP_WIDE,
   TILE_GROUP_LARGE,
   TILE_GROUP_HALF,
   TILE_GROUP_SMALL,
+  TILE_GROUP_LARGE_ALONE, // with the longest ring, where a processor has but one
+  TILE_GROUP_SMALL_ALONE,
+  TILE_GROUP_LARGE_SHARED,
+  TILE_GROUP_SMALL_SHARED,
+  TILE_GROUP_SMALL_SPREAD, // by more of them
   TILE_KINDS
 } tile_kind_t;
 
 // By bytes of an element of the factors (2, 4, 8): rows of a tile are 64 … 512 bytes, for teams of
 // TEAM_GROUPS groups of 32 threads. Sums take at most 64 registers of a thread and the largest ring
 // is below 99 KiB, but for groups that multiply together: processors that have these have room for
-// one block of any of their tiles, and for two of large ones. Empty: none.
+// one block of any of their tiles, and for two of GROUP_LARGE and GROUP_SMALL. Empty: none.
 // Measured once on one H200, as the ways below (docs/performance.md, "Matrix products on a GPU");
 // `scripts/test-gpu run bench-models` shows their effect.
 static const tile_t tiles[3][TILE_KINDS] = {
@@ -53,11 +62,17 @@ static const tile_t tiles[3][TILE_KINDS] = {
      [TILE_FLAT] = {16, 64, 256, 16, 16, RING},
      [TILE_NARROW] = {16, 16, 512, 16, 16, RING},
      [TILE_MEDIUM] = {16, 32, 512, 16, 32, RING},
+     [TILE_FLAT_SHARED] = {16, 64, 256, 16, 16, RING, 2},
      [TILE_GROUP_DEEP] = {128, 256, 128, 16, 256, 4},
      [TILE_GROUP_WIDE] = {128, 192, 128, 16, 192, 4},
      [TILE_GROUP_LARGE] = {128, 128, 128, 16, 128, 3},
-     [TILE_GROUP_HALF] = {64, 128, 128, 16, 128, 4},
-     [TILE_GROUP_SMALL] = {64, 64, 256, 16, 64, 4}},
+     [TILE_GROUP_HALF] = {64, 128, 128, 16, 128, 8},
+     [TILE_GROUP_SMALL] = {64, 64, 256, 16, 64, 3},
+     [TILE_GROUP_LARGE_ALONE] = {128, 128, 128, 16, 128, 6},
+     [TILE_GROUP_SMALL_ALONE] = {64, 64, 256, 16, 64, 4},
+     [TILE_GROUP_LARGE_SHARED] = {128, 128, 128, 16, 128, 6, 2},
+     [TILE_GROUP_SMALL_SHARED] = {64, 64, 256, 16, 64, 4, 2},
+     [TILE_GROUP_SMALL_SPREAD] = {64, 64, 256, 16, 64, 4, 4}},
     {[TILE_LARGE] = {128, 128, 64, 32, 64, RING},
      [TILE_SMALL] = {64, 64, 128, 32, 32, RING},
      [TILE_FLAT] = {16, 64, 256, 16, 32, RING}},
@@ -105,7 +120,8 @@ static dt_schedule_t schedule_of(const dt_contraction_t *c, const dt_target_t *t
                                          .group_rows = tile->rows,
                                          .group_cols = tile->cols,
                                          .depth = tile->depth / (uint32_t)bytes,
-                                         .ring = tile->ring}};
+                                         .ring = tile->ring,
+                                         .cluster = tile->cluster}};
 }
 
 static dt_status_t take(dt_program_t *program, const void *with, dt_kernel_t *kernel,
@@ -132,9 +148,8 @@ dt_status_t dt__operands_device(dt_program_t *program, const dt_target_t *target
   return dt__operands_each(program, target, take, NULL);
 }
 
-// Whether there are so many tiles of a kind, or more.
-static dt_sym_t many(dt_program_t *program, const dt_contraction_t *c, tile_kind_t kind,
-                     uint32_t least) {
+// How many teams have a tile of a kind, or a part of one.
+static dt_sym_t teams_of(dt_program_t *program, const dt_contraction_t *c, tile_kind_t kind) {
   dt_symenv_t *env = program->env;
   const dt_kernel_t *kernel = c->kernel;
   const tile_t *tile = tile_of(c, kind);
@@ -144,13 +159,20 @@ static dt_sym_t many(dt_program_t *program, const dt_contraction_t *c, tile_kind
                                dt__sym_ceildiv(env, kernel->extents[n - 1], cols));
   for (uint32_t v = 0; v + 2 < n; v++)
     count = dt__sym_mul(env, count, kernel->extents[v]);
-  return dt__sym_le(env, dt__sym_const(env, least), count);
+  return tile->cluster ? dt__sym_mul(env, count, dt__sym_const(env, tile->cluster)) : count;
 }
 
-// No more of them than processors: all are under way at once, none waits for another.
-static dt_sym_t at_once(dt_program_t *program, const dt_contraction_t *c, const dt_target_t *target,
-                        tile_kind_t kind) {
-  return dt__sym_not(program->env, many(program, c, kind, dt__target_threads(target) + 1));
+static uint32_t of_processors(const dt_target_t *target, uint32_t eighths) {
+  return (dt__target_threads(target) * eighths + ALL - 1) / ALL;
+}
+
+// The processors have something to do for most of the time until the last tile is done.
+static dt_sym_t fills_waves(dt_program_t *program, const dt_target_t *target, dt_sym_t teams) {
+  dt_symenv_t *env = program->env;
+  dt_sym_t all = dt__sym_const(env, dt__target_threads(target));
+  dt_sym_t places = dt__sym_mul(env, dt__sym_ceildiv(env, teams, all), all);
+  return dt__sym_le(env, dt__sym_mul(env, places, dt__sym_const(env, FULL)),
+                    dt__sym_mul(env, teams, dt__sym_const(env, FULL + 1)));
 }
 
 // Whether the matrix fills more than half of a tile in both directions.
@@ -167,37 +189,44 @@ static dt_sym_t fills(dt_program_t *program, const dt_contraction_t *c, const ti
 // taken.
 typedef struct way_t {
   tile_kind_t kind;
-  unsigned when;    // bits
-  uint32_t eighths; // of the processors, for which there are tiles at least
-  tile_kind_t more; // MORE: of these there are more than processors
+  unsigned when; // bits
+  uint32_t least,
+      most; // eighths of the processors, for which there are teams at least and at most;
+            // 0: any
 } way_t;
 enum {
   FEW = 1,    // at most FEW_ROWS rows
   FILLED = 2, // the matrix fills more than half of a tile
-  ONCE = 4,   // no more tiles than processors
-  MORE = 8,
-  DEEP = 16 // long sums
+  LONG = 4,   // sums of LONG_SUM or more
+  DEEP = 8,   // sums of DEEP_SUM or more
+  EASY = 16,  // few rows, or sums that are not LONG
+  WAVES = 32  // processors are seldom idle at the end
 };
 
-// In chains slabs of other tiles would leave no room. Elsewhere, where groups multiply together,
-// they are the smallest tiles of which no processor has two, and then the largest.
+// In chains slabs of other tiles would leave no room. Elsewhere, where groups multiply together, the
+// smallest tiles of which no processor has two, and then the largest; a long sum is shared by as many
+// processors as there are (measured: docs/performance.md, "Matrix products on a GPU").
 static const way_t plain_ways[] = {
     {TILE_FLAT, FEW, 0, 0}, {TILE_LARGE, FILLED, ALL, 0}, {TILE_SMALL, 0, 0, 0}};
 static const way_t chain_ways[] = {{TILE_FLAT, FEW, 0, 0}, {TILE_SMALL, 0, 0, 0}};
-static const way_t half_ways[] = {{TILE_NARROW, ONCE, 0, 0},
+static const way_t half_ways[] = {{TILE_NARROW, 0, 0, ALL},
                                   {TILE_FLAT, FEW, 0, 0},
                                   {TILE_LARGE, FILLED, ALL, 0},
                                   {TILE_SMALL, 0, ALL / 2, 0},
                                   {TILE_TINY, 0, 0, 0}};
-static const way_t group_ways[] = {
-    {TILE_NARROW, ONCE, 0, 0},
-    {TILE_MEDIUM, FEW, 0, 0},
-    {TILE_GROUP_SMALL, ONCE, ALL / 4, 0},
-    {TILE_GROUP_WIDE, FILLED | ONCE | MORE, ALL * 3 / 4, TILE_GROUP_HALF},
-    {TILE_GROUP_DEEP, FILLED | DEEP, ALL * 3 / 4, 0},
-    {TILE_GROUP_LARGE, FILLED | MORE, 0, TILE_GROUP_HALF},
-    {TILE_GROUP_HALF, 0, ALL / 4, 0},
-    {TILE_TINY, 0, 0, 0}};
+static const way_t group_ways[] = {{TILE_NARROW, EASY, 0, ALL / 2},
+                                   {TILE_FLAT_SHARED, FEW | LONG, 0, 0},
+                                   {TILE_MEDIUM, FEW, 0, 0},
+                                   {TILE_GROUP_SMALL_SPREAD, LONG, 0, ALL},
+                                   {TILE_GROUP_SMALL_SHARED, LONG, 0, ALL},
+                                   {TILE_GROUP_SMALL_ALONE, 0, 0, ALL},
+                                   {TILE_GROUP_LARGE_SHARED, FILLED | DEEP, 0, ALL},
+                                   {TILE_GROUP_HALF, FILLED, 0, ALL},
+                                   {TILE_GROUP_LARGE_ALONE, FILLED, 0, ALL},
+                                   {TILE_GROUP_WIDE, FILLED, 0, ALL},
+                                   {TILE_GROUP_DEEP, FILLED | DEEP | WAVES, 0, 0},
+                                   {TILE_GROUP_LARGE, FILLED, 0, 0},
+                                   {TILE_GROUP_SMALL, 0, 0, 0}};
 #define WAYS(list)                                                                                 \
   (ways_t) { (list), sizeof(list) / sizeof((list)[0]) }
 typedef struct ways_t {
@@ -213,36 +242,53 @@ static ways_t ways_of(const dt_contraction_t *c, const dt_target_t *target) {
   return target->matrix_groups && !target->strict_fp ? WAYS(group_ways) : WAYS(half_ways);
 }
 
+static dt_sym_t least_sum(dt_program_t *program, const dt_contraction_t *c, int64_t least) {
+  return dt__sym_le(program->env, dt__sym_const(program->env, least), c->extent_k);
+}
+
 static dt_sym_t condition_of(dt_program_t *program, const dt_contraction_t *c,
                              const dt_target_t *target, const way_t *way) {
   dt_symenv_t *env = program->env;
-  dt_sym_t all = dt__sym_const(env, 1), rows = c->kernel->extents[c->kernel->n_loops - 2];
+  dt_sym_t rows = c->kernel->extents[c->kernel->n_loops - 2];
+  dt_sym_t few = dt__sym_le(env, rows, dt__sym_const(env, FEW_ROWS));
+  dt_sym_t is_long = least_sum(program, c, LONG_SUM), all = dt__sym_const(env, 1);
+  dt_sym_t teams = teams_of(program, c, way->kind);
   if (way->when & FEW)
-    all = dt__sym_and(env, all, dt__sym_le(env, rows, dt__sym_const(env, FEW_ROWS)));
+    all = dt__sym_and(env, all, few);
+  if (way->when & EASY)
+    all = dt__sym_and(env, all, dt__sym_or(env, few, dt__sym_not(env, is_long)));
+  if (way->when & LONG)
+    all = dt__sym_and(env, all, is_long);
+  if (way->when & DEEP)
+    all = dt__sym_and(env, all, least_sum(program, c, DEEP_SUM));
   if (way->when & FILLED)
     all = dt__sym_and(env, all, fills(program, c, tile_of(c, way->kind)));
-  if (way->when & DEEP)
-    all = dt__sym_and(env, all, dt__sym_le(env, dt__sym_const(env, LONG_SUM), c->extent_k));
-  if (way->eighths)
+  if (way->when & WAVES)
+    all = dt__sym_and(env, all, fills_waves(program, target, teams));
+  if (way->least)
     all = dt__sym_and(
-        env, all,
-        many(program, c, way->kind, (dt__target_threads(target) * way->eighths + ALL - 1) / ALL));
-  if (way->when & ONCE)
-    all = dt__sym_and(env, all, at_once(program, c, target, way->kind));
-  if (way->when & MORE)
-    all = dt__sym_and(env, all, dt__sym_not(env, at_once(program, c, target, way->more)));
+        env, all, dt__sym_le(env, dt__sym_const(env, of_processors(target, way->least)), teams));
+  if (way->most)
+    all = dt__sym_and(env, all,
+                      dt__sym_le(env, teams, dt__sym_const(env, of_processors(target, way->most))));
   return all;
 }
 
-// Whether few rows always are so few tiles that a way before this one, ONCE, takes them.
-static bool is_passed(dt_program_t *program, const dt_contraction_t *c, const dt_target_t *target,
-                      ways_t ways, size_t way) {
+// Whether no number of rows takes this way: those of a single tile are too many for it already, or
+// few of them always are so few tiles that the first way takes them.
+static bool is_idle(dt_program_t *program, const dt_contraction_t *c, const dt_target_t *target,
+                    ways_t ways, size_t at) {
   int64_t columns = 0;
-  if (!(ways.items[way].when & FEW) || way == 0 || ways.items[0].when != ONCE ||
-      c->kernel->n_loops != 2 || !dt__sym_is_const(program->env, c->kernel->extents[1], &columns))
+  const way_t *way = &ways.items[at], *first = &ways.items[0];
+  if (c->kernel->n_loops != 2 || !dt__sym_is_const(program->env, c->kernel->extents[1], &columns) ||
+      columns < 1)
     return false;
-  return (columns - 1) / tile_of(c, ways.items[0].kind)->tile_cols + 1 <=
-         dt__target_threads(target);
+  const tile_t *tile = tile_of(c, way->kind), *narrow = tile_of(c, TILE_NARROW);
+  int64_t teams = ((columns - 1) / tile->tile_cols + 1) * (tile->cluster ? tile->cluster : 1);
+  if (way->most && teams > of_processors(target, way->most))
+    return true;
+  return way->when & FEW && first->kind == TILE_NARROW &&
+         (columns - 1) / narrow->tile_cols + 1 <= of_processors(target, first->most);
 }
 
 dt_status_t dt__matmul_teams(dt_program_t *program, dt_kernel_t *kernel,
@@ -255,7 +301,7 @@ dt_status_t dt__matmul_teams(dt_program_t *program, dt_kernel_t *kernel,
   bool done = false;
   kernel->schedules.len = 0;
   for (size_t i = 0; i < ways.n; i++) {
-    if (is_passed(program, &c, target, ways, i))
+    if (is_idle(program, &c, target, ways, i))
       continue;
     dt_schedule_t schedule = schedule_of(&c, target, ways.items[i].kind);
     schedule.lanes = lanes;

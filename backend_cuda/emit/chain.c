@@ -273,7 +273,7 @@ static void emit_tiles(dt_chain_item_t *t, LLVMValueRef wanted, bool aligned, LL
   dt__scope_open(k, PART, wanted);
   k->aligned = aligned;
   LLVMValueRef tile = dt__loop_open_by(k, ROUND, from, tiles, step);
-  dt__cuda_matmul_tile(k, ROUND, t->first_row, LLVMBuildMul(m->b, tile, wide, ""));
+  dt__cuda_matmul_tile(k, ROUND, t->first_row, LLVMBuildMul(m->b, tile, wide, ""), NULL);
   dt__body_at(k, ROUND);
   dt__cuda_block_sync(m);
   dt__loop_close(k, ROUND);

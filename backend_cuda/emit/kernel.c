@@ -30,7 +30,7 @@ typedef struct entry_t {
   dt_kernel_chain_t bundle; // without kernels: none
   LLVMBasicBlockRef share;  // bundles: where a block goes that has done its part of a kernel
   uint32_t n_words, shared_bytes, matmul_blocks;
-  uint32_t threads;                // of a block
+  uint32_t threads, cluster;       // of a block; blocks
   LLVMTypeRef block;               // [n_words + tail] x i64
   LLVMValueRef count, first, step; // grid items: this team's first one, and how far to the next
   bool late;  // the wait for earlier work stands where items are begun, not here
@@ -64,6 +64,8 @@ static LLVMValueRef open_entry(entry_t *e, dt_emit_t *m, const char *name) {
   add_attribute(m, fn, 1, "noalias", 0, NULL);
   add_attribute(m, fn, 1, "readonly", 0, NULL);
   add_number(m, fn, "nvvm.reqntid", e->threads);
+  if (e->cluster > 1)
+    add_number(m, fn, "nvvm.cluster_dim", e->cluster);
   if (e->k.schedule->kind == DT_SCHEDULE_TEAM_MATMUL)
     add_number(m, fn, "nvvm.minctasm", e->matmul_blocks);
   else if (e->bundle.end)
@@ -269,6 +271,8 @@ static dt_status_t plan_entry(entry_t *e, dt_emit_t *m, uint32_t index, uint32_t
     DT_TRY(dt__matmul_plan(&m->program, kernel, schedule, m->target->strict_fp, &plan));
   e->shared_bytes = plan.shared_bytes;
   e->matmul_blocks = plan.blocks;
+  if (schedule->kind == DT_SCHEDULE_TEAM_MATMUL)
+    e->cluster = dt__matmul_cluster(&schedule->team_matmul);
   e->fused = schedule->kind == DT_SCHEDULE_TEAM_MATMUL && !plan.tensor;
   return NULL;
 }

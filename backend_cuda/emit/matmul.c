@@ -21,7 +21,8 @@
 // Copies are asynchronous where all accesses are aligned (cp.async, 16 bytes, zeros where the
 // matrix ends), else by element; kernel.c and chain.c make both versions of the whole. Warps that
 // share the depth of tiles have a C tile each, which are added in their order when they are read,
-// so that results do not depend on timing.
+// so that results do not depend on timing. Blocks of a cluster have a part of k each, and then some
+// of the rows: they read one another's C tiles, in the order of blocks and of these.
 #include "backend_cuda/emit/matmul.h"
 
 #include "backend_cuda/emit/early.h"
@@ -117,6 +118,21 @@ static void deal_tile(dt_body_t *k, LLVMValueRef *col, LLVMValueRef *row) {
   *col = LLVMBuildUDiv(m->b, in_group, size, "");
 }
 
+// The tiles along k that are this block's: all of them, or those of its rank in the cluster.
+static void place_depth(dt_tile_t *t) {
+  dt_emit_t *m = t->k->m;
+  uint32_t depth = t->plan.matmul->depth, n = dt__matmul_cluster(t->plan.matmul);
+  t->begin = dt__emit_i64(m, 0);
+  t->end = ceil_div(m, t->extent_k, depth);
+  if (!t->rank)
+    return;
+  LLVMValueRef each = ceil_div(m, t->end, n);
+  t->begin = LLVMBuildMul(m->b, LLVMBuildZExt(m->b, t->rank, m->t_i64, ""), each, "");
+  t->end = lesser(m, t->end, LLVMBuildNSWAdd(m->b, t->begin, each, ""));
+  LLVMValueRef last = LLVMBuildMul(m->b, t->end, dt__emit_i64(m, depth), "");
+  t->extent_k = lesser(m, t->extent_k, last);
+}
+
 // ---- The pipeline -------------------------------------------------------------------------------------
 static void clear_sums(dt_tile_t *t) {
   dt_body_t *k = t->k;
@@ -137,43 +153,43 @@ static LLVMValueRef ring_step(dt_tile_t *t, LLVMValueRef at, uint32_t tiles) {
   return LLVMBuildSelect(m->b, around, less, next, "");
 }
 
-static void copy_tile(dt_tile_t *t, uint32_t operands, LLVMValueRef tile, LLVMValueRef tiles,
-                      LLVMValueRef at) {
+static void copy_tile(dt_tile_t *t, uint32_t operands, LLVMValueRef tile, LLVMValueRef at) {
   dt_body_t *k = t->k;
   dt_emit_t *m = k->m;
   LLVMValueRef first_k = LLVMBuildMul(m->b, tile, dt__emit_i64(m, t->plan.matmul->depth), "");
-  LLVMValueRef some = LLVMBuildICmp(m->b, LLVMIntSLT, tile, tiles, "");
+  LLVMValueRef some = LLVMBuildICmp(m->b, LLVMIntSLT, tile, t->end, "");
   dt__matmul_copy(t, operands, first_k, at, some);
   if (t->asynchronous && !t->early)
     dt__ptx_copies_commit(m);
 }
 
-static void copy_first_tiles(dt_tile_t *t, uint32_t operands, LLVMValueRef tiles) {
+static void copy_first_tiles(dt_tile_t *t, uint32_t operands) {
   dt_body_t *k = t->k;
   dt_emit_t *m = k->m;
   uint32_t level = t->level + 1;
-  LLVMValueRef tile =
+  LLVMValueRef number =
       dt__loop_open(k, level, dt__emit_i64(m, 0), dt__emit_i64(m, t->plan.ahead), 1);
-  LLVMValueRef at = LLVMBuildTrunc(m->b, tile, m->t_i32, "");
-  copy_tile(t, operands, tile, tiles, dt__matmul_step(t, at, t->plan.ring_bytes, 0));
+  LLVMValueRef at = LLVMBuildTrunc(m->b, number, m->t_i32, "");
+  LLVMValueRef tile = t->rank ? LLVMBuildNSWAdd(m->b, t->begin, number, "") : number;
+  copy_tile(t, operands, tile, dt__matmul_step(t, at, t->plan.ring_bytes, 0));
   dt__loop_close(k, level);
 }
 
 // What is constant does not wait for earlier work. Such copies are in the group of the first tile,
 // which is complete a little later for it: where blocks have several tiles, one after the other,
 // that is lost more often than the early start is won.
-static void begin_tiles(dt_tile_t *t, LLVMValueRef tiles) {
+static void begin_tiles(dt_tile_t *t) {
   bool waits = t->k->least_level > 0 && !t->k->kernel->chain; // chains have waited by then
   uint32_t settled = waits && t->plan.matmul->tile_rows < MANY_ROWS ? dt__matmul_settled(t) : 0;
   if (settled) {
     t->early = true;
-    copy_first_tiles(t, settled, tiles);
+    copy_first_tiles(t, settled);
     t->early = false;
   }
   dt__body_at(t->k, t->level);
   if (waits)
     dt__cuda_wait_for_work(t->k->m);
-  copy_first_tiles(t, DT_MATMUL_BOTH & ~settled, tiles);
+  copy_first_tiles(t, DT_MATMUL_BOTH & ~settled);
 }
 
 static void multiply(dt_tile_t *t, LLVMValueRef tile, LLVMValueRef at) {
@@ -190,7 +206,7 @@ static void multiply(dt_tile_t *t, LLVMValueRef tile, LLVMValueRef at) {
 
 // Tensor cores go on while the next copies are prepared; multiply-adds, and members of chains, have
 // use for the registers that this takes.
-static void step(dt_tile_t *t, LLVMValueRef tile, LLVMValueRef tiles) {
+static void step(dt_tile_t *t, LLVMValueRef tile) {
   dt_body_t *k = t->k;
   dt_emit_t *m = k->m;
   LLVMValueRef at = LLVMBuildLoad2(m->b, m->t_i32, t->ring_at, "");
@@ -198,7 +214,7 @@ static void step(dt_tile_t *t, LLVMValueRef tile, LLVMValueRef tiles) {
   bool early = t->plan.tensor && !k->kernel->chain;
   if (early)
     multiply(t, tile, at);
-  copy_tile(t, DT_MATMUL_BOTH, next, tiles, ring_step(t, at, t->plan.ahead));
+  copy_tile(t, DT_MATMUL_BOTH, next, ring_step(t, at, t->plan.ahead));
   dt__body_at(k, t->level + 1);
   if (!early)
     multiply(t, tile, at);
@@ -211,12 +227,10 @@ static void multiply_all(dt_tile_t *t) {
   dt_body_t *k = t->k;
   dt_emit_t *m = k->m;
   uint32_t ahead = t->plan.ahead, level = t->level + 1;
-  LLVMValueRef tiles = ceil_div(m, t->extent_k, t->plan.matmul->depth);
-  LLVMValueRef zero = dt__emit_i64(m, 0);
   t->ring_at = dt__body_slot(k, m->t_i32, 1);
   LLVMBuildStore(m->b, dt__emit_i32(m, 0), t->ring_at);
-  begin_tiles(t, tiles);
-  LLVMValueRef tile = dt__loop_open(k, level, zero, tiles, 1);
+  begin_tiles(t);
+  LLVMValueRef tile = dt__loop_open(k, level, t->begin, t->end, 1);
   if (t->plan.a.copy == DT_COPY_NONE || t->plan.groups) // addresses take registers enough
     dt__ptx_no_unroll(m);
   if (t->asynchronous)
@@ -224,7 +238,7 @@ static void multiply_all(dt_tile_t *t) {
   if (t->plan.groups)
     dt__ptx_fence_async(m);
   dt__cuda_block_sync(m);
-  step(t, tile, tiles);
+  step(t, tile);
   dt__loop_close(k, level);
   if (t->plan.groups && t->plan.behind)
     dt__matmul_group_end(t, 0);
@@ -247,17 +261,21 @@ static void gather_sums(dt_tile_t *t) {
   else
     dt__matmul_fma_store(t, at);
   dt__scope_close(k, t->level + 1);
-  dt__cuda_block_sync(m);
+  if (t->rank)
+    dt__ptx_cluster_sync(m);
+  else
+    dt__cuda_block_sync(m);
 }
 
 void dt__cuda_matmul_tile(dt_body_t *k, uint32_t level, LLVMValueRef first_row,
-                          LLVMValueRef first_col) {
+                          LLVMValueRef first_col, LLVMValueRef rank) {
   dt_emit_t *m = k->m;
   dt_tile_t t = {.k = k,
                  .level = level,
                  .asynchronous = k->aligned,
                  .first_row = first_row,
-                 .first_col = first_col};
+                 .first_col = first_col,
+                 .rank = rank};
   dt_status_t status =
       dt__matmul_plan(&m->program, k->kernel, k->schedule, m->target->strict_fp, &t.plan);
   if (status) {
@@ -275,18 +293,29 @@ void dt__cuda_matmul_tile(dt_body_t *k, uint32_t level, LLVMValueRef first_row,
   t.extent_k = dt__index_scalar(k, k->stage->extents[0]);
   dt__body_at(k, level);
   place_thread(&t);
+  place_depth(&t);
   clear_sums(&t);
   dt__matmul_copy_begin(&t);
   multiply_all(&t);
   gather_sums(&t);
   dt__matmul_finish(&t);
+  if (rank) { // until nobody reads what is here, it stays
+    dt__body_at(k, level);
+    dt__ptx_cluster_sync(m);
+  }
 }
 
 void dt__cuda_matmul_item(dt_body_t *k, LLVMValueRef tile_col, LLVMValueRef tile_row) {
   dt_emit_t *m = k->m;
   const dt_team_matmul_t *tile = &k->schedule->team_matmul;
+  LLVMValueRef rank = NULL;
+  if (dt__matmul_cluster(tile) > 1) {
+    LLVMValueRef n = dt__emit_i64(m, tile->cluster);
+    rank = LLVMBuildTrunc(m->b, LLVMBuildURem(m->b, tile_row, n, ""), m->t_i32, "");
+    tile_row = LLVMBuildUDiv(m->b, tile_row, n, "");
+  }
   deal_tile(k, &tile_col, &tile_row);
   LLVMValueRef first_row = LLVMBuildMul(m->b, tile_row, dt__emit_i64(m, tile->tile_rows), "");
   LLVMValueRef first_col = LLVMBuildMul(m->b, tile_col, dt__emit_i64(m, tile->tile_cols), "");
-  dt__cuda_matmul_tile(k, 1, first_row, first_col);
+  dt__cuda_matmul_tile(k, 1, first_row, first_col, rank);
 }

@@ -86,7 +86,9 @@ typedef struct dt_tile_t {
   LLVMValueRef tid, lane;                 // i32: of the block, of the warp
   LLVMValueRef warp_row, warp_col, slice; // i32
   LLVMValueRef first_row, first_col;      // i64: of the tile in C
-  LLVMValueRef extent_k;                  // i64
+  LLVMValueRef rank;                      // i32: of the block in its cluster; NULL: it is alone
+  LLVMValueRef extent_k;                  // i64: where this block's part of k ends
+  LLVMValueRef begin, end;                // i64: of this block's tiles along k
   LLVMValueRef sums[DT_MATMUL_MAX_SUMS];  // stack slots that become registers
   uint32_t n_sums;
   LLVMValueRef ring_at; // stack slot, i32: byte of the ring where the tile to be multiplied is
@@ -100,8 +102,9 @@ LLVMValueRef dt__cuda_matmul_aligned(dt_body_t *k);
 void dt__cuda_matmul_item(dt_body_t *k, LLVMValueRef tile_col, LLVMValueRef tile_row);
 // The tile of C from that row and column on, at `level` with deeper ones for itself. What the team
 // shares may be used again after a barrier.
+// `rank`: as in dt_tile_t; the cluster's blocks have the same tile.
 void dt__cuda_matmul_tile(dt_body_t *k, uint32_t level, LLVMValueRef first_row,
-                          LLVMValueRef first_col);
+                          LLVMValueRef first_col, LLVMValueRef rank);
 
 // The parts of a tile. Levels are counted from the tile's own.
 // Prepares copies of 16 bytes, at level 0 with level 1 for itself.

@@ -14,14 +14,17 @@
 
 #define VECTORS 4 // of a thread at once
 
-// The sum of what the slices have of this vector, in their order.
+// The sum of what the blocks' slices have of this vector, in their order.
 static LLVMValueRef add_slices(dt_tile_t *t, LLVMValueRef at, uint32_t plus) {
   dt_body_t *k = t->k;
   dt_emit_t *m = k->m;
-  uint32_t bytes = k->lanes * (uint32_t)dt_dtype_size(t->plan.dtype);
+  uint32_t bytes = k->lanes * (uint32_t)dt_dtype_size(t->plan.dtype), parts = t->plan.parts;
+  uint32_t all_parts = parts * dt__matmul_cluster(t->plan.matmul);
   LLVMValueRef all = NULL;
-  for (uint32_t s = 0; s < t->plan.parts; s++) {
-    LLVMValueRef from = dt__matmul_shared(t, at, plus + s * t->plan.c_bytes);
+  for (uint32_t s = 0; s < all_parts; s++) {
+    LLVMValueRef from = dt__matmul_shared(t, at, plus + s % parts * t->plan.c_bytes);
+    if (t->rank)
+      from = dt__ptx_cluster_place(m, from, dt__emit_i32(m, s / parts));
     LLVMValueRef one =
         dt__emit_load_at(m, t->plan.dtype, k->lanes, from, bytes < 16 ? bytes : 16, false);
     if (!all)
@@ -59,14 +62,15 @@ static LLVMValueRef end_of(dt_tile_t *t, LLVMValueRef first, uint32_t length, LL
 // How many vectors a thread takes of one row. There are fewer where rows would be left without
 // threads, or registers would not do for what slices have of them. It is one where vectors are
 // single elements, where a chain's other members need the registers, and where there are LOCAL
-// elements, of which a thread holds one vector.
+// elements, of which a thread holds one vector. A block of a cluster has its part of the tile's rows.
 static uint32_t vectors_of(const dt_tile_t *t, uint32_t lanes) {
   const dt_team_matmul_t *tile = t->plan.matmul;
   uint32_t n = dt_dtype_size(t->plan.dtype) > 4 ? VECTORS / 2 : VECTORS;
+  uint32_t rows = tile->tile_rows / dt__matmul_cluster(tile);
   uint32_t across = tile->tile_cols / lanes;
   if (lanes == 1 || t->k->kernel->chain || dt__kernel_has_locals(&t->k->m->program, t->k->kernel))
     return 1;
-  while (n > 1 && (across % n || t->plan.threads / (across / n) > tile->tile_rows))
+  while (n > 1 && (across % n || t->plan.threads / (across / n) > rows))
     n /= 2;
   return n;
 }
@@ -84,14 +88,19 @@ static void finish_rows(dt_tile_t *t, uint32_t lanes, bool aligned) {
   t->tid = dt__ptx_thread(m);
   LLVMValueRef wide = dt__emit_i32(m, across);
   LLVMValueRef own_row = LLVMBuildUDiv(m->b, t->tid, wide, "");
-  LLVMValueRef start =
-      LLVMBuildNSWAdd(m->b, t->first_row, LLVMBuildZExt(m->b, own_row, m->t_i64, ""), "");
+  uint32_t block_rows = tile->tile_rows / dt__matmul_cluster(tile);
+  LLVMValueRef first = t->first_row;
+  if (t->rank) {
+    LLVMValueRef above = dt__matmul_step(t, t->rank, block_rows, 0);
+    first = LLVMBuildNSWAdd(m->b, first, LLVMBuildZExt(m->b, above, m->t_i64, ""), "");
+  }
+  LLVMValueRef start = LLVMBuildNSWAdd(m->b, first, LLVMBuildZExt(m->b, own_row, m->t_i64, ""), "");
   k->schedule = &own;
   k->lanes = lanes;
   k->aligned = aligned;
   k->team = across;
   k->rank = LLVMBuildZExt(m->b, LLVMBuildURem(m->b, t->tid, wide, ""), m->t_i64, "");
-  LLVMValueRef last_row = end_of(t, t->first_row, tile->tile_rows, rows);
+  LLVMValueRef last_row = end_of(t, first, block_rows, rows);
   if (down * across < t->plan.threads) { // those that are left have nothing
     LLVMValueRef some = LLVMBuildICmp(m->b, LLVMIntULT, own_row, dt__emit_i32(m, down), "");
     start = LLVMBuildSelect(m->b, some, start, last_row, "");

@@ -86,6 +86,17 @@ void dt__ptx_multiply(dt_emit_t *m, dt_dtype_t dtype, const LLVMValueRef a[4],
     c[i] = LLVMBuildExtractValue(m->b, all, i, "");
 }
 
+void dt__ptx_cluster_sync(dt_emit_t *m) {
+  LLVMValueRef none[1] = {dt__emit_i32(m, 0)};
+  (void)call(m, "llvm.nvvm.barrier.cluster.arrive.aligned", none, 0);
+  (void)call(m, "llvm.nvvm.barrier.cluster.wait.aligned", none, 0);
+}
+
+LLVMValueRef dt__ptx_cluster_place(dt_emit_t *m, LLVMValueRef at, LLVMValueRef rank) {
+  LLVMValueRef args[2] = {at, rank};
+  return call(m, "llvm.nvvm.mapa.shared.cluster", args, 2);
+}
+
 // ---- Groups of warps --------------------------------------------------------------------------------
 
 #define MAX_SUMS 128

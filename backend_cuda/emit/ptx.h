@@ -34,6 +34,12 @@ void dt__ptx_multiply(dt_emit_t *m, dt_dtype_t dtype, const LLVMValueRef a[4],
 // What this thread has put into shared memory is there for what goes on by itself in it, too, once
 // threads have met after this.
 void dt__ptx_fence_async(dt_emit_t *m);
+// Clusters: blocks that are under way together (compute capability 9.0). All threads of all of the
+// cluster's blocks meet: what each did to its shared memory is there for the others.
+void dt__ptx_cluster_sync(dt_emit_t *m);
+// Where block `rank` (i32) of the cluster has what is at `at` of this block's shared memory.
+LLVMValueRef dt__ptx_cluster_place(dt_emit_t *m, LLVMValueRef at, LLVMValueRef rank);
+
 // One step of a group of four warps (compute capability 9.0 alone): sums of a 64 x 16 and
 // b 16 x `width`, in shared memory as descriptors (i64) say; `turned`: k is not innermost. Where a
 // is held each warp has its 16 rows of it in registers as dt__ptx_multiply takes them, four for a

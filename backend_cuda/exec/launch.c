@@ -12,6 +12,8 @@
 #define MOST_BLOCKS ((int64_t)INT32_MAX) // of a grid's first dimension
 #define SCRATCH_BLOCKS 4                 // a multiprocessor, with scratch in global memory
 #define LINE ((int64_t)64)
+#define EMPTY_BLOCKS DT_CUDA_MOST_CLUSTER // of a grid without items
+_Static_assert(SCRATCH_BLOCKS % DT_CUDA_MOST_CLUSTER == 0, "grids are whole clusters");
 
 // Function and data pointers are of one size wherever code is generated; ISO C has no cast.
 const dt_cuda_kernel_t *dt__cuda_kernel_of(dt_kernel_fn_t fn) {
@@ -28,7 +30,7 @@ uint32_t dt__cuda_blocks(const dt_cuda_kernel_t *kernel, const dt_cuda_device_t 
                          int64_t count) {
   int64_t teams = kernel->info.teams;
   if (count <= 0)
-    return 1;
+    return EMPTY_BLOCKS;
   int64_t blocks = least((count - 1) / teams + 1, MOST_BLOCKS);
   if (kernel->info.most_blocks)
     blocks = least(blocks, (int64_t)kernel->info.most_blocks * device->processors);

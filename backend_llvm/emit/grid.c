@@ -85,6 +85,10 @@ uint32_t dt__grid_axes(dt_emit_t *m, const dt_kernel_t *kernel, const dt_schedul
       all = dt__winograd_squares(m->env, all, schedule->matmul.across, NULL);
     out_extents[n - 1] = dt__sym_ceildiv(m->env, all, rows);
   }
+  // Blocks of a cluster are neighbours in the grid.
+  if (schedule->kind == DT_SCHEDULE_TEAM_MATMUL && schedule->team_matmul.cluster)
+    out_extents[n - 1] = dt__sym_mul(m->env, out_extents[n - 1],
+                                     dt__sym_const(m->env, schedule->team_matmul.cluster));
   if (kernel->chain && dt__schedule_is_product(schedule)) {
     dt_sym_t rows = out_extents[n - 1], cols = out_extents[n - 2];
     out_extents[n - 2] = rows;

@@ -28,7 +28,8 @@
 typedef struct class_t {
   dt_schedule_kind_t kind;
   uint32_t threads, room;
-  bool wide; // so many sums that a processor holds one block
+  uint32_t cluster; // teams; 0: not of a product by teams
+  bool wide;        // so many sums that a processor holds one block
 } class_t;
 
 typedef struct code_t {
@@ -61,9 +62,9 @@ static void print_fields(const dt_schedule_t *s, dt_text_t *out) {
                     matmul->own_panels, matmul->bits, matmul->block, matmul->dots,
                     matmul->across.id != 0);
   if (s->kind == DT_SCHEDULE_TEAM_MATMUL)
-    dt__text_printf(out, " matmul %u %u %u %u %u %u %u %u %u", team->a, team->b, team->tile_rows,
+    dt__text_printf(out, " matmul %u %u %u %u %u %u %u %u %u %u", team->a, team->b, team->tile_rows,
                     team->tile_cols, team->groups, team->group_rows, team->group_cols, team->depth,
-                    team->ring);
+                    team->ring, dt__matmul_cluster(team));
 }
 
 // What code depends on besides the kernel's text: the schedule and the numbers of its checks.
@@ -156,6 +157,9 @@ static class_t class_of(const dt_kernel_t *kernel, const dt_schedule_t *schedule
   return (class_t){.kind = schedule->kind,
                    .threads = block ? schedule->team : target->block_threads,
                    .room = schedule->room,
+                   .cluster = schedule->kind == DT_SCHEDULE_TEAM_MATMUL
+                                  ? dt__matmul_cluster(&schedule->team_matmul)
+                                  : 0,
                    .wide = wide || is_wide(kernel, schedule, target)};
 }
 
@@ -172,7 +176,7 @@ static void place_code(code_t *codes, uint32_t at, const dt_target_t *target) {
     const code_t *other = &codes[i];
     if (other->kernel_len != code->kernel_len || other->class.kind != code->class.kind ||
         other->class.threads != code->class.threads || other->class.room != code->class.room ||
-        other->class.wide != code->class.wide ||
+        other->class.cluster != code->class.cluster || other->class.wide != code->class.wide ||
         codes[other->entry].entry_cost + code->cost > ENTRY_COST ||
         memcmp(other->text, code->text, code->kernel_len) != 0)
       continue;

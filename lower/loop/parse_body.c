@@ -268,17 +268,6 @@ static dt_status_t parse_matmul(dt_loop_parser_t *p, dt_matmul_t *m) {
   return NULL;
 }
 
-static dt_status_t parse_team_matmul(dt_loop_parser_t *p, dt_team_matmul_t *m) {
-  DT_TRY(parse_operands(p, &m->a, &m->b));
-  DT_TRY(parse_field(p, "tile", &m->tile_rows));
-  DT_TRY(dt__loop_parse_u32(p, &m->tile_cols));
-  DT_TRY(parse_field(p, "groups", &m->groups));
-  DT_TRY(parse_field(p, "of", &m->group_rows));
-  DT_TRY(dt__loop_parse_u32(p, &m->group_cols));
-  DT_TRY(parse_field(p, "depth", &m->depth));
-  return parse_field(p, "ring", &m->ring);
-}
-
 // "word number", or nothing.
 static dt_status_t parse_optional(dt_loop_parser_t *p, const char *word, uint32_t *out) {
   int64_t value = 0;
@@ -289,6 +278,18 @@ static dt_status_t parse_optional(dt_loop_parser_t *p, const char *word, uint32_
     return dt__scan_fail(p->scan, "expected a number from 1 to 1024");
   *out = (uint32_t)value;
   return NULL;
+}
+
+static dt_status_t parse_team_matmul(dt_loop_parser_t *p, dt_team_matmul_t *m) {
+  DT_TRY(parse_operands(p, &m->a, &m->b));
+  DT_TRY(parse_field(p, "tile", &m->tile_rows));
+  DT_TRY(dt__loop_parse_u32(p, &m->tile_cols));
+  DT_TRY(parse_field(p, "groups", &m->groups));
+  DT_TRY(parse_field(p, "of", &m->group_rows));
+  DT_TRY(dt__loop_parse_u32(p, &m->group_cols));
+  DT_TRY(parse_field(p, "depth", &m->depth));
+  DT_TRY(parse_field(p, "ring", &m->ring));
+  return parse_optional(p, "cluster", &m->cluster);
 }
 
 // A kind that says nothing of a block has one iteration.

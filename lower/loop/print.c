@@ -284,6 +284,8 @@ static void print_team_matmul(dt_text_t *out, const dt_team_matmul_t *m) {
   dt__text_printf(out, " a v%u b v%u tile %u %u groups %u of %u %u depth %u ring %u", m->a, m->b,
                   m->tile_rows, m->tile_cols, m->groups, m->group_rows, m->group_cols, m->depth,
                   m->ring);
+  if (m->cluster)
+    dt__text_printf(out, " cluster %u", m->cluster);
 }
 
 static void print_schedule(dt_loop_printer_t *printer, const dt_schedule_t *schedule) {

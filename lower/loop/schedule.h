@@ -81,14 +81,20 @@ static inline int64_t dt__matmul_segment(uint32_t block) {
 // A team reads A and B wherever they are. It keeps `ring` tiles of each, `depth` elements of k
 // deep, in its memory, and works on one while the others are on their way. Each group takes a part
 // of the C tile; where the team has more groups than that needs, they share the depth of each tile
-// and add up their sums at the end, in order.
+// and add up their sums at the end, in order. A cluster is so many teams (blocks of a grid) that are
+// under way together, have a tile of C in common, a part of its depth each, and at the end so many
+// of its rows each, for which they read one another's sums.
 typedef struct dt_team_matmul_t {
   uint32_t a, b;
   uint32_t tile_rows, tile_cols;   // multiples of group_rows and group_cols
   uint32_t groups;                 // of the team
   uint32_t group_rows, group_cols; // of the C tile that each group takes
   uint32_t depth, ring;
+  uint32_t cluster; // 1, 2 or 4; 0 is 1
 } dt_team_matmul_t;
+static inline uint32_t dt__matmul_cluster(const dt_team_matmul_t *m) {
+  return m->cluster ? m->cluster : 1;
+}
 _Static_assert(offsetof(dt_matmul_t, tile_cols) == offsetof(dt_matmul_common_t, tile_cols) &&
                    offsetof(dt_team_matmul_t, tile_cols) == offsetof(dt_matmul_common_t, tile_cols),
                "products begin with the fields of all products");

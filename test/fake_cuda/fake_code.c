@@ -335,12 +335,22 @@ static bool fits_declaration(const uint32_t block[3], const ptx_function_t *entr
   return !most[0] || threads <= (uint64_t)most[0] * most[1] * most[2];
 }
 
+// The grid is whole clusters. Those along x alone are simulated, of blocks of whole warps.
+static bool fits_cluster(const uint32_t grid[3], uint64_t threads, const ptx_function_t *entry) {
+  uint32_t n = entry->cluster[0];
+  if (n == 0)
+    return true;
+  return grid[0] % n == 0 && entry->cluster[1] == 1 && entry->cluster[2] == 1 && n <= PTX_BLOCKS &&
+         (n == 1 || (threads % PTX_LANES == 0 && threads / PTX_LANES * n <= PTX_WARPS));
+}
+
 static bool fits(const dt_cu_launch_config_t *config, const struct CUfunc_st *function) {
   uint64_t threads = (uint64_t)config->block[0] * config->block[1] * config->block[2];
   uint64_t shared = (uint64_t)config->shared_bytes + function->entry->shared_bytes;
   return threads > 0 && threads <= 1024 && config->block[2] <= 64 && config->grid[0] > 0 &&
          config->grid[1] > 0 && config->grid[2] > 0 && config->grid[0] <= 0x7fffffff &&
          config->grid[1] <= 65535 && config->grid[2] <= 65535 &&
+         fits_cluster(config->grid, threads, function->entry) &&
          config->shared_bytes <= (uint32_t)function->max_shared &&
          shared <= (uint64_t)fake_attribute(DT_CU_ATTR_SHARED_PER_BLOCK) &&
          fits_declaration(config->block, function->entry);

@@ -126,6 +126,7 @@ typedef struct ptx_function_t {
   uint32_t shared_bytes;                // of static variables, as the function's attribute says
   uint32_t shared_end;                  // where they end in the block's shared memory
   uint32_t max_threads[3], required[3]; // 0: not said
+  uint32_t cluster[3];                  // blocks; 0: not said
 } ptx_function_t;
 
 // A variable of the module, at its place in the space.

@@ -42,7 +42,7 @@ void ptx_exec_set_condition(ptx_warp_t *warp, const ptx_insn_t *in, uint32_t mas
     return;
   }
   PTX_EACH(lane, mask) {
-    uint64_t thread = (uint64_t)run->first_number + warp->first_thread + lane;
+    uint64_t thread = (uint64_t)run->first_number + warp->index * PTX_LANES + lane;
     const char *wrong = fake_condition_set(argument(warp, in, 0, lane),
                                            (uint32_t)argument(warp, in, 1, lane), thread);
     if (wrong) {

@@ -68,6 +68,7 @@ void ptx_exec_exit(ptx_warp_t *warp, const ptx_insn_t *in, uint32_t mask) {
   }
   warp->alive &= ~mask;
   warp->run->alive -= (uint32_t)__builtin_popcount(mask);
+  warp->run->block_alive[warp->rank] -= (uint32_t)__builtin_popcount(mask);
   ptx_try_barriers(warp->run);
 }
 
@@ -100,10 +101,11 @@ uint32_t ptx_members_self(ptx_warp_t *warp, const ptx_insn_t *in, uint32_t lane)
 
 // ---- Barriers of a block --------------------------------------------------------------------------------
 
-static void release(ptx_run_t *run, uint32_t id) {
-  ptx_barrier_t *barrier = &run->barriers[id];
+static void release(ptx_run_t *run, uint32_t rank, uint32_t id) {
+  ptx_barrier_t *barrier = &run->barriers[rank][id];
   const ptx_insn_t *code = run->module->code;
-  for (uint32_t w = 0; w < run->n_warps; w++) {
+  uint32_t own = run->n_warps / run->cluster;
+  for (uint32_t w = rank * own; w < (rank + 1) * own; w++) {
     ptx_warp_t *warp = &run->warps[w];
     uint32_t freed = 0;
     PTX_EACH(lane, warp->barred) {
@@ -126,13 +128,83 @@ static void release(ptx_run_t *run, uint32_t id) {
   *barrier = (ptx_barrier_t){0};
 }
 
+// ---- The cluster's barrier ------------------------------------------------------------------------------
+
+static void know(ptx_warp_t *warp, const uint32_t *times) {
+  for (uint32_t k = 0; k < warp->run->n_warps; k++)
+    if (times[k] > warp->known[k])
+      warp->known[k] = times[k];
+}
+
+// Who waits goes on; who has arrived, and comes to the wait later, finds it open.
+static void open_meeting(ptx_run_t *run) {
+  ptx_meeting_t *meeting = &run->meeting;
+  memcpy(meeting->open, meeting->known, sizeof(meeting->open));
+  memset(meeting->known, 0, sizeof(meeting->known));
+  meeting->arrived = 0;
+  meeting->opened++;
+  for (uint32_t w = 0; w < run->n_warps; w++) {
+    ptx_warp_t *warp = &run->warps[w];
+    uint32_t freed = 0;
+    PTX_EACH(lane, warp->barred) if (warp->barrier[lane] == PTX_BARRIERS) freed |= 1u << lane;
+    warp->barred &= ~freed;
+    warp->arrived &= ~freed;
+    if (!freed)
+      continue;
+    know(warp, meeting->open);
+    ptx_order_lanes(warp, freed);
+  }
+}
+
+void ptx_exec_cluster_arrive(ptx_warp_t *warp, const ptx_insn_t *in, uint32_t mask) {
+  ptx_meeting_t *meeting = &warp->run->meeting;
+  if (warp->arrived & mask) {
+    ptx_violation(warp, in, (uint32_t)__builtin_ctz(warp->arrived & mask),
+                  "the thread arrives at the cluster's barrier twice without waiting");
+    return;
+  }
+  warp->arrived |= mask;
+  PTX_EACH(lane, mask) warp->arrived_at[lane] = meeting->opened;
+  meeting->arrived += (uint32_t)__builtin_popcount(mask);
+  for (uint32_t k = 0; k < warp->run->n_warps; k++)
+    if (warp->known[k] > meeting->known[k])
+      meeting->known[k] = warp->known[k];
+  if (warp->time > meeting->known[warp->index])
+    meeting->known[warp->index] = warp->time;
+  warp->time++;
+  ptx_try_barriers(warp->run);
+}
+
+void ptx_exec_cluster_wait(ptx_warp_t *warp, const ptx_insn_t *in, uint32_t mask) {
+  ptx_meeting_t *meeting = &warp->run->meeting;
+  if (mask & ~warp->arrived) {
+    ptx_violation(warp, in, (uint32_t)__builtin_ctz(mask & ~warp->arrived),
+                  "the thread waits for the cluster's barrier, at which it has not arrived");
+    return;
+  }
+  PTX_EACH(lane, mask) {
+    if (warp->arrived_at[lane] != meeting->opened) {
+      warp->arrived &= ~(1u << lane);
+      know(warp, meeting->open);
+      continue;
+    }
+    warp->barrier[lane] = PTX_BARRIERS;
+    warp->barred |= 1u << lane;
+  }
+  ptx_order_lanes(warp, mask);
+}
+
 // Barriers without a count wait for the threads that are still there.
 void ptx_try_barriers(ptx_run_t *run) {
-  for (uint32_t id = 0; id < PTX_BARRIERS; id++) {
-    const ptx_barrier_t *barrier = &run->barriers[id];
-    if (barrier->used && barrier->arrived >= (barrier->counted ? barrier->expected : run->alive))
-      release(run, id);
-  }
+  for (uint32_t r = 0; r < run->cluster; r++)
+    for (uint32_t id = 0; id < PTX_BARRIERS; id++) {
+      const ptx_barrier_t *barrier = &run->barriers[r][id];
+      uint32_t all = barrier->counted ? barrier->expected : run->block_alive[r];
+      if (barrier->used && barrier->arrived >= all)
+        release(run, r, id);
+    }
+  if (run->meeting.arrived && run->meeting.arrived >= run->alive)
+    open_meeting(run);
 }
 
 static bool join_barrier(ptx_warp_t *warp, const ptx_insn_t *in, uint32_t lane) {
@@ -142,7 +214,7 @@ static bool join_barrier(ptx_warp_t *warp, const ptx_insn_t *in, uint32_t lane) 
     ptx_violation(warp, in, lane, "no barrier %u for %u threads", id, count);
     return false;
   }
-  ptx_barrier_t *barrier = &warp->run->barriers[id];
+  ptx_barrier_t *barrier = &warp->run->barriers[warp->rank][id];
   if (barrier->used && (barrier->counted != in->has_count || barrier->expected != count)) {
     ptx_violation(warp, in, lane, "barrier %u is for %u threads here and for %u at line %u", id,
                   count, barrier->expected, barrier->line);

@@ -60,9 +60,10 @@ ptx_type_t ptx_take_type(ptx_reader_t *r) {
 }
 
 ptx_space_t ptx_take_space(ptx_reader_t *r) {
-  static const ptx_space_t spaces[] = {PTX_GLOBAL, PTX_SHARED, PTX_SHARED, PTX_LOCAL,
+  static const ptx_space_t spaces[] = {PTX_GLOBAL, PTX_SHARED, PTX_SHARED, PTX_SHARED, PTX_LOCAL,
                                        PTX_PARAM,  PTX_PARAM,  PTX_PARAM,  PTX_CONST};
-  int k = ptx_take_one(r, "global shared shared::cta local param param::entry param::func const");
+  int k = ptx_take_one(r, "global shared shared::cta shared::cluster local param param::entry "
+                          "param::func const");
   return k < 0 ? PTX_GENERIC : spaces[k];
 }
 

@@ -291,7 +291,21 @@ static bool decode_barrier_as(ptx_reader_t *r, bool aligned) {
 static bool decode_bar(ptx_reader_t *r) {
   return ptx_take(r, "warp") ? decode_warp_sync(r) : decode_barrier_as(r, true);
 }
-static bool decode_barrier(ptx_reader_t *r) { return decode_barrier_as(r, false); }
+// barrier.cluster.arrive and .wait
+static bool decode_cluster(ptx_reader_t *r) {
+  int kind = ptx_take_one(r, "arrive wait");
+  bool aligned = ptx_take(r, "aligned");
+  (void)ptx_take(r, kind == 0 ? "release" : "acquire");
+  if (kind < 0 || r->statement.n)
+    return fail_form(r);
+  ptx_insn_t *in = ptx_emit(r, kind == 0 ? ptx_exec_cluster_arrive : ptx_exec_cluster_wait);
+  in->flow = PTX_MEET;
+  in->members = aligned ? ptx_members_alive : ptx_members_self;
+  return ptx_done(r);
+}
+static bool decode_barrier(ptx_reader_t *r) {
+  return ptx_take(r, "cluster") ? decode_cluster(r) : decode_barrier_as(r, false);
+}
 
 const ptx_opcode_t ptx_control_opcodes[] = {
     {"bra", decode_bra},     {"brx", decode_brx},         {"ret", decode_ret},

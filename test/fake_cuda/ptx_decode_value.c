@@ -291,18 +291,26 @@ static bool decode_isspacep(ptx_reader_t *r) {
   return ptx_done(r);
 }
 
+// mapa.shared::cluster.u64 d, a, rank: a place of this block's shared memory in another's
+static bool decode_mapa(ptx_reader_t *r) {
+  ptx_space_t space = ptx_take_space(r);
+  ptx_type_t type = ptx_take_type(r);
+  if (space != PTX_SHARED || (type != PTX_U64 && type != PTX_U32) || !ptx_count(r, 3, 3))
+    return fail_form(r);
+  int32_t out = ptx_dest(r, ptx_operand(r, 0)), a = ptx_source(r, ptx_operand(r, 1), type);
+  int32_t rank = ptx_source(r, ptx_operand(r, 2), PTX_U32);
+  ptx_insn_t *in = ptx_emit(r, ptx_exec_map_beside);
+  in->out[0] = out;
+  in->in[0] = a, in->in[1] = rank;
+  return ptx_done(r);
+}
+
 const ptx_opcode_t ptx_value_opcodes[] = {
-    {"mov", decode_mov},
-    {"cvt", decode_cvt},
-    {"setp", decode_setp},
-    {"set", decode_set},
-    {"selp", decode_selp},
-    {"slct", decode_slct},
-    {"testp", decode_testp},
-    {"addc", decode_addc},
-    {"subc", decode_subc},
-    {"madc", decode_madc},
-    {"cvta", decode_cvta},
-    {"isspacep", decode_isspacep},
-    {NULL, NULL},
+    {"mapa", decode_mapa},         {"mov", decode_mov},
+    {"cvt", decode_cvt},           {"setp", decode_setp},
+    {"set", decode_set},           {"selp", decode_selp},
+    {"slct", decode_slct},         {"testp", decode_testp},
+    {"addc", decode_addc},         {"subc", decode_subc},
+    {"madc", decode_madc},         {"cvta", decode_cvta},
+    {"isspacep", decode_isspacep}, {NULL, NULL},
 };

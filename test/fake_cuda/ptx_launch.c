@@ -26,6 +26,8 @@ void ptx_name_address(const ptx_run_t *run, uint64_t address, char *out, size_t 
   static const char *const names[] = {
       [PTX_SHARED] = "shared", [PTX_LOCAL] = "local", [PTX_PARAM] = "parameter"};
   if (space >= PTX_SHARED && space <= PTX_PARAM) {
+    if (space == PTX_SHARED)
+      at &= PTX_BESIDE(0) - 1;
     uint64_t size = space == PTX_SHARED  ? run->shared_bytes
                     : space == PTX_LOCAL ? run->module->local_bytes
                                          : run->launch->param_bytes;
@@ -64,10 +66,11 @@ void ptx_violation(ptx_warp_t *warp, const ptx_insn_t *in, uint32_t lane, const 
   uint32_t thread = warp->first_thread + lane;
   const uint32_t *size = run->launch->block;
   const char *text = run->module->lines[in->line - 1];
+  const uint32_t *block = run->block[warp->rank];
   fake_violation("kernel %s, line %u \"%.120s\", block (%u, %u, %u), thread (%u, %u, %u): %s",
-                 run->launch->name, in->line, text + strspn(text, " \t"), run->block[0],
-                 run->block[1], run->block[2], thread % size[0], thread / size[0] % size[1],
-                 thread / size[0] / size[1], what);
+                 run->launch->name, in->line, text + strspn(text, " \t"), block[0], block[1],
+                 block[2], thread % size[0], thread / size[0] % size[1], thread / size[0] / size[1],
+                 what);
 }
 
 // ---- Memory -----------------------------------------------------------------------------------------
@@ -118,7 +121,7 @@ static void make_room(ptx_run_t *run) {
   const ptx_module_t *m = run->module;
   run->hints = room(m->n_code, sizeof(run->hints[0]));
   run->regs = raw_room((size_t)run->n_warps * m->n_slots * PTX_LANES, sizeof(run->regs[0]));
-  run->shared_memory = raw_room(run->shared_bytes, 1);
+  run->shared_memory = raw_room((size_t)run->shared_bytes * run->cluster, 1);
   run->shared_used = run->shared_bytes;
   size_t local = ((size_t)m->local_bytes + 16) / 16 * 16;
   run->local_memory = raw_room((size_t)run->n_warps * PTX_LANES, local);
@@ -147,10 +150,10 @@ static void set_all(ptx_warp_t *warp, int32_t slot, uint32_t value) {
 // Those that are another block's alone are set for each.
 static void set_place(ptx_warp_t *warp) {
   const ptx_run_t *run = warp->run;
-  set_all(warp, PTX_SP_CTAID_X, run->block[0]);
-  set_all(warp, PTX_SP_CTAID_Y, run->block[1]);
-  set_all(warp, PTX_SP_CTAID_Z, run->block[2]);
-  set_all(warp, PTX_SP_SMID, (uint32_t)(run->block_number % 132));
+  set_all(warp, PTX_SP_CTAID_X, run->block[warp->rank][0]);
+  set_all(warp, PTX_SP_CTAID_Y, run->block[warp->rank][1]);
+  set_all(warp, PTX_SP_CTAID_Z, run->block[warp->rank][2]);
+  set_all(warp, PTX_SP_SMID, (uint32_t)((run->block_number + warp->rank) % 132));
   set_all(warp, PTX_CARRY, 0);
   set_all(warp, PTX_SINK, 0);
 }
@@ -176,8 +179,10 @@ static void set_specials(ptx_warp_t *warp) {
         [PTX_SP_NCTAID_X] = grid[0],
         [PTX_SP_NCTAID_Y] = grid[1],
         [PTX_SP_NCTAID_Z] = grid[2],
-        [PTX_SP_WARPID] = warp->index,
-        [PTX_SP_NWARPID] = run->n_warps,
+        [PTX_SP_CLUSTER_RANK] = warp->rank,
+        [PTX_SP_CLUSTER_SIZE] = run->cluster,
+        [PTX_SP_WARPID] = warp->first_thread / PTX_LANES,
+        [PTX_SP_NWARPID] = run->n_warps / run->cluster,
         [PTX_SP_NSMID] = 132,
         [PTX_SP_WARPSZ] = PTX_LANES,
         [PTX_SP_DYNAMIC_SHARED] = run->launch->shared_bytes,
@@ -219,8 +224,8 @@ static void spoil(ptx_warp_t *warp) {
     if (f->local_end == f->local_begin)
       continue;
     for (size_t lane = 0; lane < PTX_LANES; lane++)
-      memset(warp->run->local_memory + (warp->first_thread + lane) * local + f->local_begin, 0xcb,
-             f->local_end - f->local_begin);
+      memset(warp->run->local_memory + (warp->index * PTX_LANES + lane) * local + f->local_begin,
+             0xcb, f->local_end - f->local_begin);
   }
 }
 
@@ -234,8 +239,10 @@ static void start_warp(ptx_run_t *run, uint32_t index) {
     warp->asyncs[lane] = (ptx_asyncs_t){.list = asyncs[lane].list};
   warp->products.list = products;
   warp->run = run;
+  uint32_t own = run->n_warps / run->cluster; // of a block
   warp->index = index;
-  warp->first_thread = index * PTX_LANES;
+  warp->rank = index / own;
+  warp->first_thread = index % own * PTX_LANES;
   uint32_t n = run->n_threads - warp->first_thread;
   warp->exists = warp->alive = n >= PTX_LANES ? PTX_ALL : (1u << n) - 1;
   warp->regs = run->regs + (size_t)index * run->module->n_slots * PTX_LANES;
@@ -248,20 +255,25 @@ static void start_warp(ptx_run_t *run, uint32_t index) {
     warp->pc[lane] = run->entry->begin;
 }
 
-static void run_block(ptx_run_t *run, uint64_t number) {
+// The blocks of a cluster from `number` on, together.
+static void run_cluster(ptx_run_t *run, uint64_t number) {
   const uint32_t *grid = run->launch->grid;
   run->block_number = number;
-  run->block[0] = (uint32_t)(number % grid[0]);
-  run->block[1] = (uint32_t)(number / grid[0] % grid[1]);
-  run->block[2] = (uint32_t)(number / grid[0] / grid[1]);
+  run->alive = run->cluster * run->n_threads;
+  for (uint32_t r = 0; r < run->cluster; r++) {
+    run->block[r][0] = (uint32_t)((number + r) % grid[0]);
+    run->block[r][1] = (uint32_t)((number + r) / grid[0] % grid[1]);
+    run->block[r][2] = (uint32_t)((number + r) / grid[0] / grid[1]);
+    run->block_alive[r] = run->n_threads;
+    memset(run->shared_memory + (size_t)r * run->shared_bytes, 0xcb, run->shared_used);
+  }
   run->first_number = (uint32_t)(number * run->n_threads + 1);
-  run->alive = run->n_threads;
   memset(run->barriers, 0, sizeof(run->barriers));
-  memset(run->shared_memory, 0xcb, run->shared_used);
+  memset(&run->meeting, 0, sizeof(run->meeting));
   run->shared_used = 0;
   for (uint32_t w = 0; w < run->n_warps; w++)
     start_warp(run, w);
-  run->n_blocks++;
+  run->n_blocks += run->cluster;
   // Shared memory begins anew: what blocks before did to it is nobody's business.
   ptx_shadow_destroy(&run->shared);
   ptx_run_block(run);
@@ -269,7 +281,7 @@ static void run_block(ptx_run_t *run, uint64_t number) {
 
 static uint64_t divisor(uint64_t a, uint64_t b) { return b ? divisor(b, a % b) : a; }
 
-// Blocks k * step + first, for a step without a common divisor with their number.
+// Clusters k * step + first, for a step without a common divisor with their number.
 static void run_blocks(ptx_run_t *run) {
   const uint32_t *grid = run->launch->grid;
   uint64_t n = (uint64_t)grid[0] * grid[1] * grid[2];
@@ -277,11 +289,12 @@ static void run_blocks(ptx_run_t *run) {
     fake_violation("%s: more threads than are simulated", run->launch->name);
     return;
   }
+  n /= run->cluster;
   uint64_t first = fake_random() % n, step = fake_random() % n + 1;
   while (divisor(n, step) != 1)
     step = step % n + 1;
   for (uint64_t k = 0; k < n && !run->stopped; k++)
-    run_block(run, (first + k * step) % n);
+    run_cluster(run, (first + k * step) % n * run->cluster);
 }
 
 // ---- What was touched -------------------------------------------------------------------------------
@@ -358,7 +371,9 @@ void fake_ptx_do(fake_work_t *work, fake_touched_t out[2]) {
   run->racecheck = racecheck;
   run->constants = module->constants;
   run->n_threads = launch->block[0] * launch->block[1] * launch->block[2];
-  run->n_warps = (run->n_threads + PTX_LANES - 1) / PTX_LANES;
+  // Along x alone, as neighbours in the grid; launches that do not fit are refused before.
+  run->cluster = work->entry->cluster[0] ? work->entry->cluster[0] : 1;
+  run->n_warps = (run->n_threads + PTX_LANES - 1) / PTX_LANES * run->cluster;
   run->shared_bytes = module->dynamic_begin + launch->shared_bytes;
   find_memory(run);
   make_room(run);

@@ -57,23 +57,29 @@ static unsigned char *at_global(ptx_warp_t *warp, const ptx_insn_t *in, uint32_t
 static unsigned char *at_shared(ptx_warp_t *warp, const ptx_insn_t *in, uint32_t lane,
                                 uint64_t address, uint32_t bytes, uint32_t touch) {
   ptx_run_t *run = warp->run;
-  uint64_t end = run->shared_bytes;
+  uint64_t end = run->shared_bytes, full = address;
+  uint64_t rank = address >= PTX_BESIDE(0) ? (address >> 24) - 1 : warp->rank;
+  address &= PTX_BESIDE(0) - 1;
   bool dynamic = address >= run->module->dynamic_begin;
-  if (address >= end || bytes > end - address ||
+  if (rank >= run->cluster || address >= end || bytes > end - address ||
       (!dynamic && address + bytes > run->entry->shared_end))
-    return outside(warp, in, lane, PTX_WINDOW(PTX_SHARED) + address, bytes, touch,
+    return outside(warp, in, lane, PTX_WINDOW(PTX_SHARED) + full, bytes, touch,
                    "outside of shared memory");
+  if (rank != warp->rank && run->block_alive[rank] == 0)
+    return outside(warp, in, lane, PTX_WINDOW(PTX_SHARED) + full, bytes, touch,
+                   "of a block that has ended");
   if (touch & PTX_WRITE && address + bytes > run->shared_used)
     run->shared_used = (uint32_t)(address + bytes);
-  ptx_touch(warp, in, lane, true, address, bytes, touch);
-  return run->shared_memory + address;
+  ptx_touch(warp, in, lane, true, PTX_BESIDE(rank) + address, bytes, touch);
+  return run->shared_memory + rank * run->shared_bytes + address;
 }
 
 static unsigned char *at_local(ptx_warp_t *warp, const ptx_insn_t *in, uint32_t lane,
                                uint64_t address, uint32_t bytes, uint32_t touch) {
   const ptx_run_t *run = warp->run;
   const ptx_module_t *m = run->module;
-  size_t thread = (size_t)warp->first_thread + lane, size = ((size_t)m->local_bytes + 16) / 16 * 16;
+  size_t thread = (size_t)warp->index * PTX_LANES + lane,
+         size = ((size_t)m->local_bytes + 16) / 16 * 16;
   for (uint32_t k = 0; k < m->n_functions; k++) {
     const ptx_function_t *f = &m->functions[k];
     if (ptx_takes_part(run, f) && address >= f->local_begin && address < f->local_end &&

@@ -203,6 +203,11 @@ static bool read_performance(ptx_reader_t *r, ptx_function_t *f) {
     } else if (at_word(r, ".reqntid")) {
       if (!read_sizes(r, f->required))
         return false;
+    } else if (at_word(r, ".reqnctapercluster")) {
+      if (!read_sizes(r, f->cluster))
+        return false;
+    } else if (at_word(r, ".explicitcluster")) {
+      ptx_advance(r);
     } else if (at_word(r, ".minnctapersm") || at_word(r, ".maxnreg") ||
                at_word(r, ".maxnctapersm")) {
       if (!read_sizes(r, ignored))

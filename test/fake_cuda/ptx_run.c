@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a block: its warps take turns, and within a warp the threads at the lowest position go first
+// Runs a block, or the blocks of a cluster: their warps take turns, and within a warp the threads at the lowest position go first
 // (they lie deepest in calls and come together again by themselves), all those at one position at
 // a time. Where nothing moves any more, threads wait for what cannot come.
 #include "test/fake_cuda/ptx_run.h"
@@ -46,7 +46,8 @@ static uint32_t met_with(const ptx_warp_t *warp, uint32_t lane) {
 static void hold_meeting(ptx_warp_t *warp, const ptx_insn_t *in, uint32_t met) {
   warp->waiting &= ~met;
   PTX_EACH(lane, met) warp->pc[lane]++;
-  if (in->members != ptx_members_self && in->exec != ptx_exec_barrier)
+  if (in->members != ptx_members_self && in->exec != ptx_exec_barrier &&
+      in->exec != ptx_exec_cluster_arrive && in->exec != ptx_exec_cluster_wait)
     ptx_order_lanes(warp, met);
   in->exec(warp, in, met);
 }
@@ -182,11 +183,17 @@ static void name_deadlock(ptx_run_t *run) {
     if (!warp->barred)
       continue;
     uint32_t lane = (uint32_t)__builtin_ctz(warp->barred);
-    const ptx_barrier_t *barrier = &run->barriers[warp->barrier[lane]];
+    if (warp->barrier[lane] == PTX_BARRIERS) {
+      ptx_violation(warp, &run->module->code[warp->pc[lane] - 1], lane,
+                    "deadlock: the cluster's barrier has %u of %u threads, and no more come",
+                    run->meeting.arrived, run->alive);
+      return;
+    }
+    const ptx_barrier_t *barrier = &run->barriers[warp->rank][warp->barrier[lane]];
     ptx_violation(warp, &run->module->code[warp->pc[lane] - 1], lane,
                   "deadlock: barrier %u has %u of %u threads, and no more come",
                   warp->barrier[lane], barrier->arrived,
-                  barrier->counted ? barrier->expected : run->alive);
+                  barrier->counted ? barrier->expected : run->block_alive[warp->rank]);
     return;
   }
 }

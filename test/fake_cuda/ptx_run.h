@@ -8,8 +8,11 @@
 
 #define PTX_CARRY ((int32_t)PTX_SPECIAL_COUNT)
 #define PTX_SINK ((int32_t)PTX_SPECIAL_COUNT + 1)
-#define PTX_WARPS 32 // of a block
+#define PTX_WARPS 32 // of a block, and of all blocks of a cluster
 #define PTX_BARRIERS 16
+#define PTX_BLOCKS 8 // of a cluster
+// What block r of a cluster has at a place of its shared memory is at PTX_BESIDE(r) + place.
+#define PTX_BESIDE(rank) ((uint64_t)((rank) + 1) << 24)
 #define PTX_PAGE 4096
 #define PTX_ALL UINT32_MAX
 
@@ -62,17 +65,21 @@ typedef struct ptx_products_t { // of a warp
 
 struct ptx_warp_t {
   ptx_run_t *run;
-  uint64_t *regs;               // slot * PTX_LANES + lane
-  uint32_t index, first_thread; // in the block
-  uint32_t exists, alive;       // lanes
-  uint32_t waiting;             // at a meeting of lanes
-  uint32_t barred;              // at a barrier of the block
-  uint32_t waited;              // for the kernels before (griddepcontrol.wait)
+  uint64_t *regs;         // slot * PTX_LANES + lane
+  uint32_t index;         // in the cluster
+  uint32_t rank;          // of its block there
+  uint32_t first_thread;  // in the block
+  uint32_t exists, alive; // lanes
+  uint32_t waiting;       // at a meeting of lanes
+  uint32_t barred;        // at a barrier of the block
+  uint32_t waited;        // for the kernels before (griddepcontrol.wait)
   uint32_t pc[PTX_LANES];
-  uint32_t need[PTX_LANES]; // members of the meeting where the lane waits
-  uint8_t barrier[PTX_LANES];
-  uint32_t bias;   // lanes from here on go first, for the sake of fairness
-  uint32_t jumped; // lanes whose pc the instruction has set
+  uint32_t need[PTX_LANES];       // members of the meeting where the lane waits
+  uint8_t barrier[PTX_LANES];     // PTX_BARRIERS: the cluster's
+  uint32_t arrived;               // lanes that have to wait for the cluster's barrier yet
+  uint32_t arrived_at[PTX_LANES]; // how often it had opened then
+  uint32_t bias;                  // lanes from here on go first, for the sake of fairness
+  uint32_t jumped;                // lanes whose pc the instruction has set
   uint32_t time;
   uint32_t all_met;                   // when all lanes last met
   uint32_t met[PTX_LANES][PTX_LANES]; // when two lanes last did
@@ -89,6 +96,12 @@ typedef struct ptx_barrier_t {
   uint32_t known[PTX_WARPS];
   uint32_t true_count; // of a reduction
 } ptx_barrier_t;
+
+// The cluster's barrier: at which all its threads arrive, and which they wait for later.
+typedef struct ptx_meeting_t {
+  uint32_t arrived, opened;                   // threads; times
+  uint32_t known[PTX_WARPS], open[PTX_WARPS]; // by those that have arrived; when it opened last
+} ptx_meeting_t;
 
 // Memory that the device may use, as it is when the launch runs.
 typedef struct ptx_range_t {
@@ -108,14 +121,16 @@ struct ptx_run_t {
   uint64_t *constants; // a value a lane
   uint64_t *regs;
   unsigned char *shared_memory, *local_memory;
-  uint32_t shared_bytes, shared_used; // up to where this block has written
+  uint32_t shared_bytes, shared_used; // of a block; up to where one has written
   ptx_warp_t *warps;
-  uint32_t n_warps, n_threads; // of a block
-  uint32_t alive;              // threads of the block
-  uint32_t block[3];
-  uint64_t block_number, n_blocks; // that have begun
-  uint32_t first_number;           // of the block's threads, from 1
-  ptx_barrier_t barriers[PTX_BARRIERS];
+  uint32_t cluster;            // blocks that run together, of whole warps where they are several
+  uint32_t n_warps, n_threads; // of all of them; of a block
+  uint32_t alive, block_alive[PTX_BLOCKS]; // threads
+  uint32_t block[PTX_BLOCKS][3];
+  uint64_t block_number, n_blocks; // of the cluster's first block; that have begun
+  uint32_t first_number;           // of the cluster's threads, from 1
+  ptx_barrier_t barriers[PTX_BLOCKS][PTX_BARRIERS];
+  ptx_meeting_t meeting;
   bool racecheck, stopped;
   bool hasty; // a thread has ended that did not wait for the work before the launch
   uint32_t races;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which bytes a launch has touched, and who touched them last: two accesses by different threads,
 // one of them a write and not both atomic, with nothing that orders them, are a race. Order within
-// a block is kept by warps, as vector clocks that barriers join; within a warp by the times at
-// which lanes met. Between blocks of a launch there is none.
+// a cluster is kept by warps, as vector clocks that barriers join; within a warp by the times at
+// which lanes met. Between clusters of a launch, most of one block, there is none.
 #include "test/fake_cuda/ptx_run.h"
 
 #include <stdlib.h>
@@ -104,8 +104,8 @@ void ptx_order_lanes(ptx_warp_t *warp, uint32_t mask) {
 // Whether what thread `number` did at `time` is before what this lane does now.
 static bool is_before(const ptx_warp_t *warp, uint32_t lane, uint32_t number, uint32_t time) {
   const ptx_run_t *run = warp->run;
-  if (number < run->first_number || number - run->first_number >= run->n_threads)
-    return false; // another block
+  if (number < run->first_number || number - run->first_number >= run->n_threads * run->cluster)
+    return false; // another cluster
   uint32_t thread = number - run->first_number;
   uint32_t from = thread / PTX_LANES, from_lane = thread % PTX_LANES;
   if (from != warp->index)

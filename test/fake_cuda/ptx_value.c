@@ -220,6 +220,19 @@ void ptx_exec_to_space(ptx_warp_t *warp, const ptx_insn_t *in, uint32_t mask) {
   ptx_out(warp, in->out[0])[lane] = ptx_in(warp, in->in[0])[lane] - window(in->space);
 }
 
+void ptx_exec_map_beside(ptx_warp_t *warp, const ptx_insn_t *in, uint32_t mask) {
+  uint64_t *out = ptx_out(warp, in->out[0]);
+  const uint64_t *place = ptx_in(warp, in->in[0]), *rank = ptx_in(warp, in->in[1]);
+  PTX_EACH(lane, mask) {
+    if (rank[lane] >= warp->run->cluster) {
+      ptx_violation(warp, in, lane, "block %llu of a cluster of %u", (unsigned long long)rank[lane],
+                    warp->run->cluster);
+      return;
+    }
+    out[lane] = PTX_BESIDE(rank[lane]) + (place[lane] & (PTX_BESIDE(0) - 1));
+  }
+}
+
 void ptx_exec_is_space(ptx_warp_t *warp, const ptx_insn_t *in, uint32_t mask) {
   PTX_EACH(lane, mask) {
     uint64_t top = ptx_in(warp, in->in[0])[lane] >> 60 << 60;

@@ -142,6 +142,8 @@ static int64_t items_of(gpu_rig_t *r, const gpu_launch_t *l, const int64_t *symb
       unit = v + 1 == n ? schedule->product.tile_cols : schedule->product.tile_rows;
     count *= (extent + unit - 1) / unit;
   }
+  if (schedule->kind == DT_SCHEDULE_TEAM_MATMUL)
+    count *= dt__matmul_cluster(&schedule->team_matmul);
   return count;
 }
 
@@ -282,7 +284,8 @@ static void place(gpu_rig_t *r, const dt_cuda_t *cuda, const int64_t *symbols, u
     }
   }
   m->record = allocate(cuda, sizeof(dt_cuda_record_t));
-  m->scratch = allocate(cuda, (size_t)SCRATCH_STRIDE * most_teams(r, symbols) * blocks);
+  m->scratch =
+      allocate(cuda, (size_t)SCRATCH_STRIDE * most_teams(r, symbols) * blocks * 4); // clusters
   dt_cuda_record_t record = {0};
   OK(cuda->copy_to_device(m->record, &record, sizeof(record), NULL));
 }
@@ -321,6 +324,8 @@ static void launch(gpu_rig_t *r, const dt_cuda_t *cuda, dt_cu_module_t module,
   OK(cuda->module_function(&function, module, name));
   OK(cuda->function_set(function, DT_CU_FUNC_MAX_DYNAMIC_SHARED, (int)l->info.shared_bytes));
   uint64_t grid = ((uint64_t)l->count + l->info.teams - 1) / l->info.teams;
+  if (l->schedule->kind == DT_SCHEDULE_TEAM_MATMUL) // whole clusters
+    blocks *= dt__matmul_cluster(&l->schedule->team_matmul);
   dt_cu_launch_config_t config = {.grid = {(uint32_t)(grid < blocks ? grid : blocks), 1, 1},
                                   .block = {l->info.threads, 1, 1},
                                   .shared_bytes = l->info.shared_bytes};

@@ -16,8 +16,30 @@ typedef struct sizes_t {
   int64_t m, n, k, batch;
 } sizes_t;
 
+typedef struct tile_t {
+  uint32_t rows, cols, ring, cluster;
+} tile_t;
+
+static void expect_tile(gpu_rig_t *r, const int64_t *numbers, const tile_t *wanted) {
+  int64_t *symbols = gpu_rig_symbols(r, numbers, 4);
+  for (uint32_t k = 0; k < r->program->kernels.len; k++) {
+    gpu_launch_t l;
+    gpu_rig_launch(r, k, symbols, &l);
+    if (l.schedule->kind != DT_SCHEDULE_TEAM_MATMUL)
+      continue;
+    const dt_team_matmul_t *m = &l.schedule->team_matmul;
+    if (m->tile_rows != wanted->rows || m->tile_cols != wanted->cols || m->ring != wanted->ring ||
+        dt__matmul_cluster(m) != wanted->cluster)
+      fail_msg("%lld x %lld x %lld: tile %u x %u ring %u by %u", (long long)numbers[0],
+               (long long)numbers[1], (long long)numbers[2], m->tile_rows, m->tile_cols, m->ring,
+               dt__matmul_cluster(m));
+  }
+  free(symbols);
+}
+
+// `tile`: of all sizes; NULL: any.
 static void check(const gemm_case_t *c, const dt_cuda_model_t *model, const sizes_t *sizes,
-                  uint32_t n) {
+                  uint32_t n, const tile_t *tile) {
   dt_text_t text;
   gpu_rig_t r;
   int64_t all[16][4];
@@ -35,6 +57,8 @@ static void check(const gemm_case_t *c, const dt_cuda_model_t *model, const size
                    (long long)numbers[3]);
     gpu_rig_run(&r, cuda, numbers, 4, 2, what);
     expect_none();
+    if (tile)
+      expect_tile(&r, numbers, tile);
   }
   gpu_rig_close(&r);
   dt__text_fini(&text);
@@ -49,7 +73,7 @@ static void check_layouts(const char *dtype, bool strict) {
   for (int turned = 0; turned < 4; turned++) {
     gemm_case_t c = {
         .dtype = dtype, .a_turned = turned & 1, .b_turned = turned & 2, .strict = strict};
-    check(&c, &h200, shapes, N_SHAPES);
+    check(&c, &h200, shapes, N_SHAPES, NULL);
   }
 }
 
@@ -86,29 +110,43 @@ static void test_large(void **state) {
   for (uint32_t d = 0; d < 3; d++)
     for (int turned = 0; turned < 4; turned += 3) {
       gemm_case_t c = {.dtype = dtypes[d], .a_turned = turned & 1, .b_turned = turned & 2};
-      check(&c, &tiny, large, 2);
+      check(&c, &tiny, large, 2, NULL);
     }
 }
 
-// Tiles of groups of warps, which the numbers of processors choose: whole and partial ones, by
-// units and by elements, and sums that go around the ring.
+// Tiles of groups of warps, which sizes and the number of processors choose: whole and partial ones,
+// by units and by elements, sums that go around the ring, and sums that clusters share.
 typedef struct group_case_t {
   int processors;
   sizes_t sizes[2];
+  tile_t tile;
+  unsigned turned; // ways in which operands may lie, a bit each
 } group_case_t;
 
+enum { ALL_TURNED = 15, BOTH_TURNED = 9, B_TURNED = 4, A_TURNED = 2 };
 static const group_case_t group_cases[] = {
-    {4, {{72, 104, 136, 1}, {70, 100, 67, 1}}},   // 64 x 64
-    {1, {{40, 136, 264, 1}, {33, 131, 40, 1}}},   // 64 x 128
-    {2, {{136, 184, 264, 1}, {130, 131, 65, 1}}}, // 128 x 192
-    {1, {{136, 136, 200, 1}, {129, 130, 66, 1}}}, // 128 x 128
-    {1, {{72, 200, 2056, 1}, {65, 131, 40, 1}}}}; // 128 x 256
+    {4, {{72, 104, 136, 1}, {70, 100, 67, 1}}, {64, 64, 4, 1}, BOTH_TURNED},
+    {1, {{136, 40, 136, 1}, {130, 33, 67, 1}}, {64, 64, 3, 1}, BOTH_TURNED},
+    {2, {{40, 136, 264, 1}, {33, 131, 40, 1}}, {64, 128, 8, 1}, BOTH_TURNED},
+    {2, {{136, 184, 264, 1}, {130, 131, 65, 1}}, {128, 192, 4, 1}, ALL_TURNED},
+    {5, {{136, 136, 264, 1}, {129, 130, 66, 1}}, {128, 128, 6, 1}, A_TURNED},
+    {1, {{136, 136, 200, 1}, {129, 130, 66, 1}}, {128, 128, 3, 1}, BOTH_TURNED},
+    {1, {{72, 200, 2056, 1}, {65, 195, 2049, 1}}, {128, 256, 4, 1}, A_TURNED},
+    {16,
+     {{72, 104, 1032, 1}, {70, 100, 1027, 1}},
+     {64, 64, 4, 4},
+     B_TURNED}, // the last has nothing
+    {8, {{72, 104, 1160, 1}, {70, 100, 1027, 1}}, {64, 64, 4, 2}, BOTH_TURNED},
+    {8, {{136, 136, 2056, 1}, {130, 131, 2050, 1}}, {128, 128, 6, 2}, A_TURNED},
+    {1, {{16, 72, 1160, 1}, {5, 33, 1025, 1}}, {16, 64, 4, 2}, BOTH_TURNED}};
 #define N_GROUP_CASES (sizeof(group_cases) / sizeof(group_cases[0]))
+#define SHARED_CASE 8
+#define ALONE_CASE 3
 
 static void check_group(const gemm_case_t *c, const group_case_t *g) {
   dt_cuda_model_t model = h200;
   model.processors = g->processors;
-  check(c, &model, g->sizes, 2);
+  check(c, &model, g->sizes, 2, c->strict ? NULL : &g->tile);
 }
 
 static void test_groups_f16(void **state) {
@@ -116,8 +154,7 @@ static void test_groups_f16(void **state) {
   for (size_t i = 0; i < N_GROUP_CASES; i++)
     for (int turned = 0; turned < 4; turned++) {
       gemm_case_t c = {.dtype = "f16", .a_turned = turned & 1, .b_turned = turned & 2};
-      bool chosen = i == 2 || (i + 1 < N_GROUP_CASES ? turned % 3 == 0 : turned == 1);
-      if (chosen) // one tile in all layouts, the others in some, long sums in one
+      if (group_cases[i].turned >> turned & 1)
         check_group(&c, &group_cases[i]);
     }
 }
@@ -126,13 +163,15 @@ static void test_groups_bf16(void **state) {
   (void)state;
   for (int follow = GEMM_BIAS_GELU; follow <= GEMM_TWO_RESULTS; follow++) {
     gemm_case_t c = {.dtype = "bf16", .follow = (gemm_follow_t)follow};
-    check_group(&c, &group_cases[2]);
+    check_group(&c, &group_cases[ALONE_CASE]);
+    check_group(&c, &group_cases[SHARED_CASE]);
   }
 }
 
 static void test_groups_strict(void **state) {
   (void)state;
-  static const group_case_t wide = {2, {{136, 184, 72, 1}, {130, 131, 17, 1}}};
+  static const group_case_t wide = {.processors = 2,
+                                    .sizes = {{136, 184, 72, 1}, {130, 131, 17, 1}}};
   for (int turned = 0; turned < 4; turned += 3) {
     gemm_case_t c = {
         .dtype = "f16", .a_turned = turned & 1, .b_turned = turned & 2, .strict = true};
@@ -148,7 +187,7 @@ static void test_batches(void **state) {
     for (int turned = 0; turned < 4; turned++) {
       gemm_case_t c = {
           .dtype = dtypes[d], .a_turned = turned & 1, .b_turned = turned & 2, .batched = true};
-      check(&c, &h200, batches, 3);
+      check(&c, &h200, batches, 3, NULL);
     }
 }
 
@@ -159,7 +198,7 @@ static void test_followed(void **state) {
   for (uint32_t d = 0; d < 4; d++)
     for (int follow = GEMM_BIAS_GELU; follow <= GEMM_TWO_RESULTS; follow++) {
       gemm_case_t c = {.dtype = dtypes[d], .follow = (gemm_follow_t)follow};
-      check(&c, &h200, some, 2);
+      check(&c, &h200, some, 2, NULL);
     }
 }
 

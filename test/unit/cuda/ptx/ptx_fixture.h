@@ -59,23 +59,28 @@ static inline dt_cu_function_t load_text(const char *text, const char *name) {
   return function;
 }
 
-// An entry "k" of the text's body, with pointer parameters p0, p1, p2 and a 32-bit p3.
-static inline dt_cu_function_t load_body(const char *declarations, const char *body) {
+// An entry "k" of the text's body, with pointer parameters p0, p1, p2 and a 32-bit p3; `directives`
+// stand in front of the body.
+static inline dt_cu_function_t load_entry(const char *declarations, const char *directives,
+                                          const char *body) {
   size_t bytes = strlen(declarations) + strlen(body) + 1024;
   char *text = malloc(bytes);
   assert_non_null(text);
   (void)snprintf(text, bytes,
                  PTX_HEADER "%s\n.visible .entry k(.param .u64 p0, .param .u64 p1, .param .u64 p2, "
-                            ".param .u32 p3)\n{\n"
+                            ".param .u32 p3)\n%s{\n"
                             ".reg .pred %%p<20>;\n.reg .b16 %%h<40>;\n.reg .b32 %%r<80>;\n"
                             ".reg .b64 %%d<40>;\n.reg .f32 %%f<40>;\n.reg .f64 %%e<20>;\n"
                             "ld.param.u64 %%d0, [p0];\nld.param.u64 %%d1, [p1];\n"
                             "ld.param.u64 %%d2, [p2];\nld.param.u32 %%r0, [p3];\n"
                             "mov.u32 %%r1, %%tid.x;\n%s\nret;\n}\n",
-                 declarations, body);
+                 declarations, directives, body);
   dt_cu_function_t function = load_text(text, "k");
   free(text);
   return function;
+}
+static inline dt_cu_function_t load_body(const char *declarations, const char *body) {
+  return load_entry(declarations, "", body);
 }
 
 static inline dt_cu_ptr_t allocate(size_t bytes) {
@@ -88,6 +93,7 @@ typedef struct launch_t {
   uint32_t grid, block, shared;
   dt_cu_stream_t stream;
   bool programmatic;
+  const char *directives; // of the entry; NULL: none
 } launch_t;
 
 static inline dt_cu_result_t launch_params(dt_cu_function_t function, launch_t how, void **params) {

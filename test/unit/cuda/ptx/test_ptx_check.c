@@ -16,7 +16,8 @@ typedef struct case_t {
 static void try_case(const case_t *c) {
   (void)leave(NULL);
   assert_int_equal(enter(NULL), 0);
-  dt_cu_function_t k = load_body(c->declarations, c->body);
+  dt_cu_function_t k =
+      load_entry(c->declarations, c->how.directives ? c->how.directives : "", c->body);
   dt_cu_ptr_t a = allocate(4096), b = allocate(4096);
   OK(cuda->fill_bytes(a, 1, 4096, NULL));
   OK(cuda->fill_bytes(b, 2, 4096, NULL));
@@ -224,6 +225,77 @@ static void threads_that_do_not_come(void **state) {
   TRY(cases);
 }
 
+#define PAIR ".explicitcluster\n.reqnctapercluster 2"
+#define MEET "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\n"
+#define RANK "mov.u32 %r6, %cluster_ctarank;\nxor.b32 %r6, %r6, 1;\n"
+// What the other block of a pair has at this thread's place.
+#define OTHER                                                                                      \
+  RANK "cvt.u64.u32 %d5, %r2;\nmapa.shared::cluster.u64 %d6, %d5, %r6;\n"                          \
+       "ld.shared::cluster.u32 %r7, [%d6];\n"
+
+static void clusters(void **state) {
+  (void)state;
+  static const case_t cases[] = {
+      // The other block's values, after and before all have met; and no longer once it may be gone.
+      {SHARED,
+       SM "st.shared.u32 [%r2], %r1;\n" MEET OTHER MEET,
+       {.grid = 6, .block = 64, .directives = PAIR},
+       NULL},
+      {SHARED,
+       SM "st.shared.u32 [%r2], %r1;\nbar.sync 0;\n" OTHER MEET,
+       {.grid = 2, .directives = PAIR},
+       "race: "},
+      {SHARED,
+       SM "st.shared.u32 [%r2], %r1;\n" MEET OTHER "st.shared.u32 [%r2], %r7;\n" MEET,
+       {.grid = 2, .block = 64, .directives = PAIR},
+       "race: "},
+      {SHARED,
+       SM "st.shared.u32 [%r2], %r1;\n" MEET
+          "mov.u32 %r8, %cluster_ctarank;\nsetp.eq.u32 %p1, %r8, 1;\n@%p1 ret;\n"
+          "mov.u32 %r9, 0;\nL:\nadd.u32 %r9, %r9, 1;\nsetp.lt.u32 %p2, %r9, 9000;\n@%p2 bra "
+          "L;\n" OTHER,
+       {.grid = 2, .directives = PAIR},
+       "of a block that has ended"},
+      // Both halves of the barrier, by all.
+      {"",
+       "barrier.cluster.arrive.aligned;\nadd.u32 %r2, %r1, 1;\nbarrier.cluster.wait.aligned;",
+       {.grid = 4, .directives = PAIR},
+       NULL},
+      {"",
+       "barrier.cluster.wait.aligned;",
+       {.grid = 2, .directives = PAIR},
+       "at which it has not arrived"},
+      {"",
+       "barrier.cluster.arrive.aligned;\nbarrier.cluster.arrive.aligned;",
+       {.grid = 2, .directives = PAIR},
+       "twice without waiting"},
+      {"",
+       "mov.u32 %r8, %cluster_ctarank;\nsetp.eq.u32 %p1, %r8, 1;\n@%p1 bra L;\nbar.sync 0;\n" MEET
+       "L:\nbarrier.sync 1, 64;",
+       {.grid = 2, .directives = PAIR},
+       "deadlock: "},
+      // A block without the directive is a cluster of its own.
+      {SHARED,
+       SM "st.shared.u32 [%r2], %r1;\n" MEET
+          "mov.u32 %r3, %cluster_nctarank;\nmul.wide.u32 %d3, %r3, 4;\nadd.s64 %d4, %d0, "
+          "%d3;\nld.global.u32 %r4, [%d4];",
+       {.grid = 3},
+       NULL},
+      {SHARED,
+       SM RANK "cvt.u64.u32 %d5, %r2;\nmapa.shared::cluster.u64 %d6, %d5, %r6;",
+       {.grid = 2},
+       "block 1 of a cluster of 1"},
+  };
+  TRY(cases);
+  // A grid that is no whole clusters.
+  void *params[4] = {0};
+  uint64_t word = 0;
+  for (int i = 0; i < 4; i++)
+    params[i] = &word;
+  assert_int_not_equal(launch_params(load_entry("", PAIR, ""), (launch_t){.grid = 3}, params),
+                       DT_CU_SUCCESS);
+}
+
 static void kernels_that_may_begin_early(void **state) {
   (void)state;
   static const case_t cases[] = {
@@ -368,8 +440,8 @@ static void kernels_on_two_streams_must_not_meet(void **state) {
 
 RUN_WITH_LIBRARY(ON_DEVICE(accesses_outside_of_memory), ON_DEVICE(races_on_shared_memory),
                  ON_DEVICE(races_on_global_memory), ON_DEVICE(asynchronous_copies),
-                 ON_DEVICE(threads_that_do_not_come), ON_DEVICE(kernels_that_may_begin_early),
-                 ON_DEVICE(a_violation_says_where),
+                 ON_DEVICE(threads_that_do_not_come), ON_DEVICE(clusters),
+                 ON_DEVICE(kernels_that_may_begin_early), ON_DEVICE(a_violation_says_where),
                  ON_DEVICE(entries_have_local_memory_of_their_own),
                  ON_DEVICE(the_race_check_can_be_off),
                  ON_DEVICE(launches_must_fit_their_declaration),
