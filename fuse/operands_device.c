@@ -203,9 +203,9 @@ enum {
   WAVES = 32  // processors are seldom idle at the end
 };
 
-// In chains slabs of other tiles would leave no room. Elsewhere, where groups multiply together, the
-// smallest tiles of which no processor has two, and then the largest; a long sum is shared by as many
-// processors as there are (measured: docs/performance.md, "Matrix products on a GPU").
+// In chains slabs of other tiles would leave no room. Elsewhere, where groups multiply together,
+// the smallest tiles of which no processor has two, and then the largest; a long sum is shared by
+// as many processors as there are (docs/performance.md, "Matrix products on a GPU").
 static const way_t plain_ways[] = {
     {TILE_FLAT, FEW, 0, 0}, {TILE_LARGE, FILLED, ALL, 0}, {TILE_SMALL, 0, 0, 0}};
 static const way_t chain_ways[] = {{TILE_FLAT, FEW, 0, 0}, {TILE_SMALL, 0, 0, 0}};

@@ -62,7 +62,7 @@ static LLVMValueRef end_of(dt_tile_t *t, LLVMValueRef first, uint32_t length, LL
 // How many vectors a thread takes of one row. There are fewer where rows would be left without
 // threads, or registers would not do for what slices have of them. It is one where vectors are
 // single elements, where a chain's other members need the registers, and where there are LOCAL
-// elements, of which a thread holds one vector. A block of a cluster has its part of the tile's rows.
+// elements, of which a thread holds one vector. A block of a cluster has its part of the rows.
 static uint32_t vectors_of(const dt_tile_t *t, uint32_t lanes) {
   const dt_team_matmul_t *tile = t->plan.matmul;
   uint32_t n = dt_dtype_size(t->plan.dtype) > 4 ? VECTORS / 2 : VECTORS;

@@ -81,9 +81,9 @@ static inline int64_t dt__matmul_segment(uint32_t block) {
 // A team reads A and B wherever they are. It keeps `ring` tiles of each, `depth` elements of k
 // deep, in its memory, and works on one while the others are on their way. Each group takes a part
 // of the C tile; where the team has more groups than that needs, they share the depth of each tile
-// and add up their sums at the end, in order. A cluster is so many teams (blocks of a grid) that are
-// under way together, have a tile of C in common, a part of its depth each, and at the end so many
-// of its rows each, for which they read one another's sums.
+// and add up their sums at the end, in order. A cluster is so many teams (blocks of a grid) under
+// way together that have a tile of C in common: a part of its depth each, and at the end a part of
+// its rows each, for which they read one another's sums.
 typedef struct dt_team_matmul_t {
   uint32_t a, b;
   uint32_t tile_rows, tile_cols;   // multiples of group_rows and group_cols

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a block, or the blocks of a cluster: their warps take turns, and within a warp the threads at the lowest position go first
-// (they lie deepest in calls and come together again by themselves), all those at one position at
-// a time. Where nothing moves any more, threads wait for what cannot come.
+// Runs a block, or the blocks of a cluster: their warps take turns, and within a warp the threads
+// at the lowest position go first (they lie deepest in calls and come together again by
+// themselves), all those at one position at a time. Where nothing moves any more, threads wait for
+// what cannot come.
 #include "test/fake_cuda/ptx_run.h"
 
 #include <string.h>

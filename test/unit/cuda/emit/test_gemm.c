@@ -114,8 +114,8 @@ static void test_large(void **state) {
     }
 }
 
-// Tiles of groups of warps, which sizes and the number of processors choose: whole and partial ones,
-// by units and by elements, sums that go around the ring, and sums that clusters share.
+// Tiles of groups of warps, which sizes and the number of processors choose: whole and partial
+// ones, by units and by elements, sums that go around the ring, and sums that clusters share.
 typedef struct group_case_t {
   int processors;
   sizes_t sizes[2];
