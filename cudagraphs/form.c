@@ -55,7 +55,7 @@ static uint32_t choose_shared(dt_graph_frame_t *frame, const dt_cuda_kernel_t *k
 // ---- Grids ----------------------------------------------------------------------------------------
 
 static uint32_t whole_clusters(uint64_t blocks) {
-  uint64_t whole = (blocks + DT_CUDA_MOST_CLUSTER - 1) & ~(uint64_t)(DT_CUDA_MOST_CLUSTER - 1);
+  uint64_t whole = (blocks + DT_CUDA_CLUSTER - 1) / DT_CUDA_CLUSTER * DT_CUDA_CLUSTER;
   return (uint32_t)(whole <= INT32_MAX ? whole : blocks);
 }
 

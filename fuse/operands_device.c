@@ -34,18 +34,17 @@ typedef enum tile_kind_t {
   TILE_TINY,
   TILE_FLAT,
   TILE_NARROW,
-  TILE_MEDIUM,      // between the two
-  TILE_FLAT_SHARED, // SHARED: by clusters
-  TILE_GROUP_DEEP,  // for groups that multiply together, as those that follow
+  TILE_MEDIUM,     // between the two
+  TILE_GROUP_DEEP, // for groups that multiply together, as those that follow
   TILE_GROUP_WIDE,
   TILE_GROUP_LARGE,
-  TILE_GROUP_HALF,
   TILE_GROUP_SMALL,
-  TILE_GROUP_LARGE_ALONE, // with the longest ring, where a processor has but one
+  TILE_GROUP_HALF, // with the longest ring, of which a processor has but one, as those that follow
+  TILE_GROUP_LARGE_ALONE,
   TILE_GROUP_SMALL_ALONE,
-  TILE_GROUP_LARGE_SHARED,
+  TILE_GROUP_SMALL_LONG,   // for long sums
+  TILE_GROUP_LARGE_SHARED, // for longer ones, by clusters
   TILE_GROUP_SMALL_SHARED,
-  TILE_GROUP_SMALL_SPREAD, // by more of them
   TILE_KINDS
 } tile_kind_t;
 
@@ -53,6 +52,7 @@ typedef enum tile_kind_t {
 // TEAM_GROUPS groups of 32 threads. Sums take at most 64 registers of a thread and the largest ring
 // is below 99 KiB, but for groups that multiply together: processors that have these have room for
 // one block of any of their tiles, and for two of GROUP_LARGE and GROUP_SMALL. Empty: none.
+// Clusters are of two, which a pair of processors has: four leave some of them without work.
 // Measured once on one H200, as the ways below (docs/performance.md, "Matrix products on a GPU");
 // `scripts/test-gpu run bench-models` shows their effect.
 static const tile_t tiles[3][TILE_KINDS] = {
@@ -62,17 +62,16 @@ static const tile_t tiles[3][TILE_KINDS] = {
      [TILE_FLAT] = {16, 64, 256, 16, 16, RING},
      [TILE_NARROW] = {16, 16, 512, 16, 16, RING},
      [TILE_MEDIUM] = {16, 32, 512, 16, 32, RING},
-     [TILE_FLAT_SHARED] = {16, 64, 256, 16, 16, RING, 2},
      [TILE_GROUP_DEEP] = {128, 256, 128, 16, 256, 4},
      [TILE_GROUP_WIDE] = {128, 192, 128, 16, 192, 4},
      [TILE_GROUP_LARGE] = {128, 128, 128, 16, 128, 3},
-     [TILE_GROUP_HALF] = {64, 128, 128, 16, 128, 8},
      [TILE_GROUP_SMALL] = {64, 64, 256, 16, 64, 3},
-     [TILE_GROUP_LARGE_ALONE] = {128, 128, 128, 16, 128, 6},
+     [TILE_GROUP_HALF] = {64, 128, 256, 16, 128, 4},
+     [TILE_GROUP_LARGE_ALONE] = {128, 128, 256, 16, 128, 3},
      [TILE_GROUP_SMALL_ALONE] = {64, 64, 256, 16, 64, 4},
-     [TILE_GROUP_LARGE_SHARED] = {128, 128, 128, 16, 128, 6, 2},
-     [TILE_GROUP_SMALL_SHARED] = {64, 64, 256, 16, 64, 4, 2},
-     [TILE_GROUP_SMALL_SPREAD] = {64, 64, 256, 16, 64, 4, 4}},
+     [TILE_GROUP_SMALL_LONG] = {64, 64, 512, 16, 64, 3},
+     [TILE_GROUP_LARGE_SHARED] = {128, 128, 256, 16, 128, 3, 2},
+     [TILE_GROUP_SMALL_SHARED] = {64, 64, 512, 16, 64, 3, 2}},
     {[TILE_LARGE] = {128, 128, 64, 32, 64, RING},
      [TILE_SMALL] = {64, 64, 128, 32, 32, RING},
      [TILE_FLAT] = {16, 64, 256, 16, 32, RING}},
@@ -198,9 +197,10 @@ enum {
   FEW = 1,    // at most FEW_ROWS rows
   FILLED = 2, // the matrix fills more than half of a tile
   LONG = 4,   // sums of LONG_SUM or more
-  DEEP = 8,   // sums of DEEP_SUM or more
-  EASY = 16,  // few rows, or sums that are not LONG
-  WAVES = 32  // processors are seldom idle at the end
+  SHORT = 8,  // others
+  DEEP = 16,  // sums of DEEP_SUM or more
+  EASY = 32,  // few rows or short sums
+  WAVES = 64  // processors are seldom idle at the end
 };
 
 // In chains slabs of other tiles would leave no room. Elsewhere, where groups multiply together,
@@ -214,19 +214,13 @@ static const way_t half_ways[] = {{TILE_NARROW, 0, 0, ALL},
                                   {TILE_LARGE, FILLED, ALL, 0},
                                   {TILE_SMALL, 0, ALL / 2, 0},
                                   {TILE_TINY, 0, 0, 0}};
-static const way_t group_ways[] = {{TILE_NARROW, EASY, 0, ALL / 2},
-                                   {TILE_FLAT_SHARED, FEW | LONG, 0, 0},
-                                   {TILE_MEDIUM, FEW, 0, 0},
-                                   {TILE_GROUP_SMALL_SPREAD, LONG, 0, ALL},
-                                   {TILE_GROUP_SMALL_SHARED, LONG, 0, ALL},
-                                   {TILE_GROUP_SMALL_ALONE, 0, 0, ALL},
-                                   {TILE_GROUP_LARGE_SHARED, FILLED | DEEP, 0, ALL},
-                                   {TILE_GROUP_HALF, FILLED, 0, ALL},
-                                   {TILE_GROUP_LARGE_ALONE, FILLED, 0, ALL},
-                                   {TILE_GROUP_WIDE, FILLED, 0, ALL},
-                                   {TILE_GROUP_DEEP, FILLED | DEEP | WAVES, 0, 0},
-                                   {TILE_GROUP_LARGE, FILLED, 0, 0},
-                                   {TILE_GROUP_SMALL, 0, 0, 0}};
+static const way_t group_ways[] = {
+    {TILE_NARROW, EASY, 0, ALL / 2},         {TILE_MEDIUM, FEW | SHORT, 0, 0},
+    {TILE_GROUP_SMALL_SHARED, LONG, 0, ALL}, {TILE_GROUP_SMALL_LONG, LONG, 0, ALL},
+    {TILE_GROUP_SMALL_ALONE, SHORT, 0, ALL}, {TILE_GROUP_LARGE_SHARED, FILLED | DEEP, 0, ALL},
+    {TILE_GROUP_HALF, FILLED, 0, ALL},       {TILE_GROUP_LARGE_ALONE, FILLED, 0, ALL},
+    {TILE_GROUP_WIDE, FILLED, 0, ALL},       {TILE_GROUP_DEEP, FILLED | DEEP | WAVES, 0, 0},
+    {TILE_GROUP_LARGE, FILLED, 0, 0},        {TILE_GROUP_SMALL, 0, 0, 0}};
 #define WAYS(list)                                                                                 \
   (ways_t) { (list), sizeof(list) / sizeof((list)[0]) }
 typedef struct ways_t {
@@ -259,6 +253,8 @@ static dt_sym_t condition_of(dt_program_t *program, const dt_contraction_t *c,
     all = dt__sym_and(env, all, dt__sym_or(env, few, dt__sym_not(env, is_long)));
   if (way->when & LONG)
     all = dt__sym_and(env, all, is_long);
+  if (way->when & SHORT)
+    all = dt__sym_and(env, all, dt__sym_not(env, is_long));
   if (way->when & DEEP)
     all = dt__sym_and(env, all, least_sum(program, c, DEEP_SUM));
   if (way->when & FILLED)

@@ -12,8 +12,7 @@
 #define MOST_BLOCKS ((int64_t)INT32_MAX) // of a grid's first dimension
 #define SCRATCH_BLOCKS 4                 // a multiprocessor, with scratch in global memory
 #define LINE ((int64_t)64)
-#define EMPTY_BLOCKS DT_CUDA_MOST_CLUSTER // of a grid without items
-_Static_assert(SCRATCH_BLOCKS % DT_CUDA_MOST_CLUSTER == 0, "grids are whole clusters");
+#define EMPTY_BLOCKS DT_CUDA_CLUSTER // of a grid without items
 
 // Function and data pointers are of one size wherever code is generated; ISO C has no cast.
 const dt_cuda_kernel_t *dt__cuda_kernel_of(dt_kernel_fn_t fn) {
@@ -70,6 +69,7 @@ static dt_status_t place_scratch(dt_cuda_launch_frame_t *launch, const dt_cuda_k
   }
   uint32_t needed = dt__cuda_blocks(kernel, device, tail->count);
   int64_t blocks = least(needed, (int64_t)device->processors * SCRATCH_BLOCKS);
+  blocks = (blocks + DT_CUDA_CLUSTER - 1) / DT_CUDA_CLUSTER * DT_CUDA_CLUSTER;
   ready->blocks = (uint32_t)blocks;
   if (!dt__mul_i64(teams, tail->scratch_stride, &all) || !dt__mul_i64(all, blocks, &all))
     return DT_FAIL(DT_E_LIMIT, "%lld blocks with %lld bytes of scratch a team", (long long)blocks,

@@ -41,9 +41,10 @@ typedef struct dt_cuda_tail_t {
 // CUDA 12.1 on).
 #define DT_CUDA_PARAM_BYTES 4096
 
-// Blocks of a cluster (dt_team_matmul_t) are 1, 2 or this many, and every grid of a kernel with
-// clusters is whole ones: its items are, and other numbers of blocks are multiples of this.
-#define DT_CUDA_MOST_CLUSTER 4u
+// Blocks of a cluster (dt_team_matmul_t). Grids of more than one block are whole ones: those of
+// kernels with clusters have to be, and a graph's node that has had such a kernel is launched in
+// clusters also with another (seen with driver 580).
+#define DT_CUDA_CLUSTER 2u
 
 // The first failure of a data check in one call. Whoever claims it (0 → 1, atomic over the device)
 // writes value and extent, makes them visible to the host, then writes check.

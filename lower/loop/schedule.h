@@ -90,7 +90,7 @@ typedef struct dt_team_matmul_t {
   uint32_t groups;                 // of the team
   uint32_t group_rows, group_cols; // of the C tile that each group takes
   uint32_t depth, ring;
-  uint32_t cluster; // 1, 2 or 4; 0 is 1
+  uint32_t cluster; // 2; 0: none
 } dt_team_matmul_t;
 static inline uint32_t dt__matmul_cluster(const dt_team_matmul_t *m) {
   return m->cluster ? m->cluster : 1;

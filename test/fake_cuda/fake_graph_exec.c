@@ -18,6 +18,8 @@ static struct CUgraphExec_st {
   fake_shape_t shape;
   fake_setting_t **settings; // of the shape's kernels
   bool *enabled;
+  uint32_t
+      *clusters; // blocks, of a kernel that a node has had: it is launched in these from then on
   fake_order_t *last; // launch
   uint64_t bytes;     // of device memory
 } execs[MAX_EXECS];
@@ -139,6 +141,7 @@ static void drop_exec(dt_cu_graph_exec_t exec) {
   for (uint32_t k = 0; k < shape->n_kernels; k++)
     fake_setting_release(exec->settings[k]);
   free(shape->graphs), free(shape->conditions), free(exec->settings), free(exec->enabled);
+  free(exec->clusters);
   fake_release_order(exec->last);
   fake_graph_counts.bytes -= exec->bytes;
   *exec = (struct CUgraphExec_st){0};
@@ -192,6 +195,10 @@ dt_cu_result_t cuGraphInstantiateWithFlags(dt_cu_graph_exec_t *out, dt_cu_graph_
   (void)copy_graph(exec, graph);
   exec->enabled = room(exec->shape.n_kernels, sizeof(bool));
   memset(exec->enabled, 1, exec->shape.n_kernels * sizeof(bool));
+  exec->clusters = room(exec->shape.n_kernels, sizeof(exec->clusters[0]));
+  for (uint32_t k = 0; k < exec->shape.n_kernels; k++)
+    exec->clusters[k] =
+        exec->settings[k]->code.entry ? exec->settings[k]->code.entry->cluster[0] : 0;
   fake_graph_counts.instantiations++;
   fake_graph_counts.live++;
   fake_graph_counts.bytes += bytes;
@@ -244,6 +251,14 @@ dt_cu_result_t cuGraphExecKernelNodeSetParams_v2(dt_cu_graph_exec_t exec, dt_cu_
   dt_cu_result_t result = fake_setting_create(&setting, params);
   if (result)
     return fake_leave(result);
+  const ptx_function_t *entry = setting->code.entry;
+  uint32_t *cluster = &exec->clusters[kernel];
+  if (entry && entry->cluster[0])
+    *cluster = entry->cluster[0];
+  if (*cluster && params->grid[0] % *cluster) {
+    fake_setting_release(setting);
+    return fake_leave(DT_CU_INVALID_CLUSTER_SIZE);
+  }
   count_change(exec->settings[kernel], setting);
   fake_setting_release(exec->settings[kernel]);
   exec->settings[kernel] = setting;

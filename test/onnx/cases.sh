@@ -42,7 +42,10 @@ fi
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-"$ductile" check "$folder" --as-onnx --jobs 2 --timeout 120 "$@" >"$work/lines" || true
+# Two at a time, unless the caller says how many.
+jobs=(--jobs 2)
+[[ " $* " != *' --jobs '* ]] || jobs=()
+"$ductile" check "$folder" --as-onnx ${jobs[@]+"${jobs[@]}"} --timeout 120 "$@" >"$work/lines" || true
 
 # again NAME STATUS ARGUMENT…: a case once more with these arguments; STATUS is what a pass then is.
 again() {
