@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A product whose sizes choose kernels with clusters of blocks and without: a graph's node that has
-// had one with clusters keeps them, so that every grid must be whole ones. Elements are -1, 0 and 1,
-// whose sums are exact in halves.
+// had one with clusters keeps them, so that every grid must be whole ones. Elements are -1, 0 and
+// 1, whose sums are exact in halves.
 #include "test/unit/cuda/graphs/graph_oracle.h"
 
 #include "ductile/experimental.h"
