@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Conversions of 16-bit floats. Most CPUs have instructions for F16, which LLVM uses for fpext and
 // fptrunc. Without them LLVM would call a library function, so integer code does the same. BF16 is
-// the upper half of an f32.
+// the upper half of an f32; GPUs round to it by an instruction for two (compute capability 8.0).
 #include "backend_llvm/emit/half.h"
 
 static LLVMValueRef pick(dt_emit_t *m, LLVMValueRef c, LLVMValueRef a, LLVMValueRef b) {
@@ -92,6 +92,10 @@ LLVMValueRef dt__emit_half_round(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef va
   LLVMTypeRef type = dt__emit_like(value, m->t_i16);
   if (dtype == DT_F16 && m->target->half_convert) {
     LLVMTypeRef half = dt__emit_like(value, LLVMHalfTypeInContext(m->context));
+    return as(m, LLVMBuildFPTrunc(m->b, value, half, ""), m->t_i16);
+  }
+  if (dtype == DT_BF16 && m->device) {
+    LLVMTypeRef half = dt__emit_like(value, LLVMBFloatTypeInContext(m->context));
     return as(m, LLVMBuildFPTrunc(m->b, value, half, ""), m->t_i16);
   }
   LLVMValueRef bits = dtype == DT_BF16 ? round_bf16(m, value) : round_f16(m, value);
