@@ -188,10 +188,9 @@ static dt_sym_t fills(dt_program_t *program, const dt_contraction_t *c, const ti
 // taken.
 typedef struct way_t {
   tile_kind_t kind;
-  unsigned when; // bits
-  uint32_t least,
-      most; // eighths of the processors, for which there are teams at least and at most;
-            // 0: any
+  unsigned when;  // bits
+  uint32_t least; // eighths of the processors, for which there are teams at least; 0: any
+  uint32_t most;  // the same at most
 } way_t;
 enum {
   FEW = 1,    // at most FEW_ROWS rows
