@@ -81,6 +81,13 @@ static dt_status_t edit_half_vectors(dt_target_t *target) {
   return NULL;
 }
 
+static dt_status_t edit_whole_windows(dt_target_t *target) {
+  if (!target->fast_conv)
+    return DT_FAIL(DT_E_UNSUPPORTED, "no convolution is made in squares (DUCTILE_FAST_CONV=0)");
+  target->fast_conv = false;
+  return NULL;
+}
+
 static dt_status_t edit_repeats(dt_target_t *target) {
   target->repeated_cost = REPEATED_COST;
   return NULL;

@@ -509,6 +509,11 @@ static void test_choices(void **state) {
   expect_told(dt__choices_apply(BIT(half_vectors), &target), DT_E_UNSUPPORTED, "half-vectors");
   expect_ok(dt__choices_apply(BIT(long_slices), &target));
   assert_int_equal(target.l2_bytes, 4 << 20);
+  expect_told(dt__choices_apply(BIT(whole_windows), &target), DT_E_UNSUPPORTED,
+              "DUCTILE_FAST_CONV=0");
+  target.fast_conv = true;
+  expect_ok(dt__choices_apply(BIT(whole_windows), &target));
+  assert_false(target.fast_conv);
 }
 
 // What is kept is read back; each byte that is other is found or means something else, and no
