@@ -134,7 +134,7 @@ static bool take_factor(ptx_warp_t *warp, const ptx_insn_t *in, uint64_t descrip
 // Who wrote the unit must have fenced since: by other ways its bytes are not seen here.
 static bool is_fenced(ptx_warp_t *warp, const ptx_insn_t *in, uint32_t lane, uint64_t address) {
   ptx_run_t *run = warp->run;
-  ptx_page_t *page = ptx_page(&run->shared, address, true);
+  ptx_page_t *page = ptx_page(&run->shared, PTX_BESIDE(warp->rank) + address, true);
   for (uint32_t k = 0; k < 16; k += page->unit) {
     const ptx_cell_t *cell = &page->cells[(address % PTX_PAGE + k) / page->unit];
     if (!cell->writer)
