@@ -226,7 +226,7 @@ static bool run_shape(bench_report_t *report, dt_runtime_t *runtime, dt_session_
   weight_dims[1] = bias_dims[0] = residual_dims[1] =
       (dt_dim_decl_t){.is_static = true, .value = s->n};
   x_dims[0] = residual_dims[0] = (dt_dim_decl_t){.name = "m", .mark = DT_MARK_DYNAMIC};
-  static char names[2 * MOST][8];
+  static char names[2 * MOST][16];
   dt_input_decl_t decls[2 + 2 * MOST] = {
       {.name = "weight", .dtype = o->dtype, .rank = 2, .dims = weight_dims},
       {.name = "bias", .dtype = o->dtype, .rank = 1, .dims = bias_dims}};
