@@ -267,13 +267,13 @@ static dt_status_t plan_entry(entry_t *e, dt_emit_t *m, uint32_t index, uint32_t
     e->matmul_blocks = e->chain.blocks;
     return NULL;
   }
-  if (schedule->kind == DT_SCHEDULE_TEAM_MATMUL)
-    DT_TRY(dt__matmul_plan(&m->program, kernel, schedule, m->target->strict_fp, &plan));
+  if (schedule->kind != DT_SCHEDULE_TEAM_MATMUL)
+    return NULL;
+  DT_TRY(dt__matmul_plan(&m->program, kernel, schedule, m->target->strict_fp, &plan));
   e->shared_bytes = plan.shared_bytes;
   e->matmul_blocks = plan.blocks;
-  if (schedule->kind == DT_SCHEDULE_TEAM_MATMUL)
-    e->cluster = dt__matmul_cluster(&schedule->team_matmul);
-  e->fused = schedule->kind == DT_SCHEDULE_TEAM_MATMUL && !plan.tensor;
+  e->cluster = dt__matmul_cluster(&schedule->team_matmul);
+  e->fused = !plan.tensor;
   return NULL;
 }
 

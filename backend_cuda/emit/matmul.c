@@ -170,7 +170,7 @@ static void copy_first_tiles(dt_tile_t *t, uint32_t operands) {
   LLVMValueRef number =
       dt__loop_open(k, level, dt__emit_i64(m, 0), dt__emit_i64(m, t->plan.ahead), 1);
   LLVMValueRef at = LLVMBuildTrunc(m->b, number, m->t_i32, "");
-  LLVMValueRef tile = t->rank ? LLVMBuildNSWAdd(m->b, t->begin, number, "") : number;
+  LLVMValueRef tile = LLVMBuildNSWAdd(m->b, t->begin, number, "");
   copy_tile(t, operands, tile, dt__matmul_step(t, at, t->plan.ring_bytes, 0));
   dt__loop_close(k, level);
 }
