@@ -178,20 +178,11 @@ static dt_status_t place_input(const job_t *job, uint32_t k) {
 }
 
 static int make_inputs(const job_t *job, const cli_dims_t *dims) {
-  char message[CLI_MESSAGE];
-  int missing = cli_need_sizes(ME, &job->model, job->specs, "random", dims);
-  if (missing != CLI_DONE)
-    return missing;
   cli_release_all(job->inputs, job->model.n_inputs);
-  for (uint32_t k = 0; k < job->model.n_inputs; k++) {
-    const char *spec = job->specs[k] ? job->specs[k] : "random";
-    if (!cli_input_make(&job->model, k, spec, dims, k + 1, &job->inputs[k], message))
-      return cli_complain(ME, CLI_FAILED, "%s", message);
-    dt_status_t status = place_input(job, k);
-    if (status)
-      return cli_failed(ME, job->options->path, status);
-  }
-  return CLI_DONE;
+  int result = cli_random_inputs(ME, &job->model, job->specs, dims, job->inputs);
+  for (uint32_t k = 0; k < job->model.n_inputs && result == CLI_DONE; k++)
+    result = cli_failed(ME, job->options->path, place_input(job, k));
+  return result;
 }
 
 // ---- Calls ----------------------------------------------------------------------------------------

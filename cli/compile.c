@@ -99,12 +99,9 @@ typedef struct job_t {
 
 // ---- Calls ----------------------------------------------------------------------------------------
 static int call_at(const job_t *job, const cli_dims_t *dims) {
-  char message[CLI_MESSAGE];
   int result = cli_know_dims(ME, &job->model, dims->items, dims->n);
-  for (uint32_t k = 0; k < job->model.n_inputs && result == CLI_DONE; k++)
-    if (!cli_input_make(&job->model, k, job->specs[k] ? job->specs[k] : "random", dims, k + 1,
-                        &job->inputs[k], message))
-      result = cli_complain(ME, CLI_FAILED, "%s", message);
+  if (result == CLI_DONE)
+    result = cli_random_inputs(ME, &job->model, job->specs, dims, job->inputs);
   if (result == CLI_DONE)
     result = cli_failed(ME, job->path, cli_model_call(&job->model, job->inputs, job->results));
   cli_release_all(job->inputs, job->model.n_inputs);

@@ -427,3 +427,14 @@ bool cli_input_make(const cli_model_t *model, uint32_t k, const char *spec, cons
     done = cli_tensor_read(spec, name, out, why);
   return done || cli_wrong(message, "input %u, %s: %s: %s", k, name, spec, why);
 }
+
+int cli_random_inputs(const char *me, const cli_model_t *model, const char *const *specs,
+                      const cli_dims_t *dims, dt_tensor_t **out) {
+  static const char other[] = "random";
+  char message[CLI_MESSAGE];
+  int result = cli_need_sizes(me, model, specs, other, dims);
+  for (uint32_t k = 0; k < model->n_inputs && result == CLI_DONE; k++)
+    if (!cli_input_make(model, k, specs[k] ? specs[k] : other, dims, k + 1, &out[k], message))
+      result = cli_complain(me, CLI_FAILED, "%s", message);
+  return result;
+}

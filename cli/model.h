@@ -150,5 +150,10 @@ int cli_need_sizes(const char *me, const cli_model_t *model, const char *const *
 // random elements.
 bool cli_input_make(const cli_model_t *model, uint32_t k, const char *spec, const cli_dims_t *dims,
                     uint64_t seed, dt_tensor_t **out, char message[CLI_MESSAGE]);
+// All inputs at one combination of sizes, each by its spec, or random without one; complains of all
+// sizes that are missing at once. What was made is in `out` also on failure, for the caller to
+// release (cli_release_all).
+int cli_random_inputs(const char *me, const cli_model_t *model, const char *const *specs,
+                      const cli_dims_t *dims, dt_tensor_t **out);
 
 #endif // DUCTILE_CLI_MODEL_H

@@ -84,19 +84,14 @@ typedef struct job_t {
 
 // ---- Calls ----------------------------------------------------------------------------------------
 static int make_call(job_t *job, const cli_dims_t *dims) {
-  char message[CLI_MESSAGE];
-  uint32_t n = job->model.n_inputs;
-  dt_tensor_t **inputs = job->inputs[job->n_calls] = calloc(n + 1, sizeof(dt_tensor_t *));
+  dt_tensor_t **inputs = job->inputs[job->n_calls] =
+      calloc(job->model.n_inputs + 1, sizeof(dt_tensor_t *));
   if (!inputs)
     return cli_complain(ME, CLI_FAILED, "no memory");
   job->calls[job->n_calls++].inputs = inputs;
   int result = cli_know_dims(ME, &job->model, dims->items, dims->n);
   if (result == CLI_DONE)
-    result = cli_need_sizes(ME, &job->model, job->specs, "random", dims);
-  for (uint32_t k = 0; k < n && result == CLI_DONE; k++)
-    if (!cli_input_make(&job->model, k, job->specs[k] ? job->specs[k] : "random", dims, k + 1,
-                        &inputs[k], message))
-      result = cli_complain(ME, CLI_FAILED, "%s", message);
+    result = cli_random_inputs(ME, &job->model, job->specs, dims, inputs);
   return result;
 }
 

@@ -69,10 +69,15 @@ grep -q '^z: 2x3 f32' <<<"$("$ductile" run - --dim batch=2 <models/sum.onnx)" ||
 grep -q '^answered' <<<"$("$ductile" explain - --call "x=3x4,y=3x4" <graphs/add.dtt)" || fail 'explain - of text'
 
 # The log tells of calls on a CPU, too.
-DUCTILE_LOG=exec:1 "$ductile" run models/sum.onnx --dim batch=2 2>&1 >/dev/null |
-  grep -F '[exec]' >/dev/null || fail 'DUCTILE_LOG=exec says nothing'
+log=$(DUCTILE_LOG=exec:1 "$ductile" run models/sum.onnx --dim batch=2 2>&1 >/dev/null)
+[[ $log == *'[exec]'* ]] || fail 'DUCTILE_LOG=exec says nothing'
 
 # All sizes that are missing are told at once.
+for command in run bench tune; do
+  status=0
+  "$ductile" $command models/small.onnx 2>"$work/err" >"$work/out" || status=$?
+  [[ $status -eq 1 && $(<"$work/err") == *'no sizes of batch, seq: give each'* ]] || fail "$command: $(<"$work/err")"
+done
 status=0
-"$ductile" run models/small.onnx 2>"$work/err" || status=$?
-[[ $status -eq 1 && $(<"$work/err") == *'no sizes of batch, seq: give each'* ]] || fail "$(<"$work/err")"
+"$ductile" compile models/small.onnx -o "$work/none.dtp" --dim batch=2 2>"$work/err" || status=$?
+[[ $status -eq 1 && $(<"$work/err") == *'no sizes of seq: give each'* ]] || fail "compile: $(<"$work/err")"

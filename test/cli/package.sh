@@ -58,7 +58,7 @@ expect 2 'no such value for WHERE' compile models/loop.onnx -o "$work/none.dtp" 
 # Calls before the package is written: at sizes, or of inputs alone.
 expect 0 "$work/called.dtp: " compile models/small.onnx -o "$work/called.dtp" --dim batch=1,2 --dim seq=3
 expect 0 "$work/called.dtp: " compile models/loop.onnx -o "$work/called.dtp" "${x[@]}"
-expect 1 'dim 0 has no size' compile models/small.onnx -o "$work/none.dtp" --input x=ones
+expect 1 'no sizes of batch, seq: give each' compile models/small.onnx -o "$work/none.dtp" --input x=ones
 expect 2 'no input is called so' compile models/small.onnx -o "$work/none.dtp" --input none=ones
 expect 2 'the input was given before' compile models/loop.onnx -o "$work/none.dtp" "${x[@]}" "${x[@]}"
 expect 2 "no dim of an input is called 'none'" compile models/small.onnx -o "$work/none.dtp" --dim none=1

@@ -14,7 +14,12 @@ done < <(
   scripts/files | grep -E '^(scripts|\.ci)/[^.]+$' || true
 )
 mapfile -t strict < <(grep -l '^set -.*pipefail' "${files[@]}")
-if grep -nE '[^|]\| *grep (-[a-zA-Z]*q|.*>/dev/null)' "${strict[@]}"; then
+# As one line what a pipe at its end goes on with.
+joined=$(awk 'FNR == 1 { line = "" }
+  { text = line $0 }
+  text ~ /[^|]\| *$/ { line = text; next }
+  { print FILENAME ":" FNR ": " text; line = "" }' "${strict[@]}")
+if grep -E '[^|]\| *grep (-[a-zA-Z]*q|.*>/dev/null)' <<<"$joined"; then
   printf 'grep ends early, which its pipe may not survive: give it the text by a here-string\n'
   exit 1
 fi
