@@ -3,6 +3,7 @@
 // all shapes, beside a copy of the same bytes by the driver. Bytes are those that must move: what
 // the program reads and writes of its large tensors, once.
 #include "bench/harness.h"
+#include "bench/queued.h"
 #include "ductile/device.h"
 
 #include <getopt.h>
@@ -78,30 +79,6 @@ static bool fill(dt_session_t *session, dt_tensor_t *to, float low, float high) 
   return good;
 }
 
-// Microseconds of one call, many queued behind each other: the median over rounds.
-static double measure(dt_session_t *session, dt_function_t *function, dt_tensor_t *const *inputs,
-                      uint32_t n_inputs, dt_tensor_t *output, int64_t rounds) {
-  double all[64];
-  int64_t calls = 1;
-  for (int64_t r = -2; r < rounds && r < 64;) {
-    double begin = bench_now_ns();
-    for (int64_t c = 0; c < calls; c++)
-      if (!bench_ok(dt_call(session, function, inputs, n_inputs, &output, 1, NULL), "call"))
-        return 0;
-    if (!bench_ok(dt_session_wait(session), "wait"))
-      return 0;
-    double each = (bench_now_ns() - begin) / (double)calls;
-    if (r < 0 && each * (double)calls < 4e6 && calls < 4096) {
-      calls *= 2; // a round takes 4 ms at least
-      continue;
-    }
-    if (r >= 0)
-      all[r] = each / 1e3;
-    r++;
-  }
-  return bench_median(all, (size_t)(rounds < 64 ? rounds : 64));
-}
-
 static bool run_case(bench_report_t *report, dt_runtime_t *runtime, dt_session_t *session,
                      const case_t *c, const options_t *o, dt_tensor_t *const *inputs) {
   dt_input_decl_t decls[3] = {{.name = "x", .dtype = DT_F32, .rank = 2},
@@ -121,7 +98,8 @@ static bool run_case(bench_report_t *report, dt_runtime_t *runtime, dt_session_t
       bench_ok(dt_call(session, function, inputs, c->n_inputs, &output, 1, NULL), "first call") &&
       bench_ok(dt_session_wait(session), "first wait");
   first = (bench_now_ns() - first) / 1e6;
-  double us = good ? measure(session, function, inputs, c->n_inputs, output, o->rounds) : 0;
+  const queued_call_t call = {session, function, inputs, &output, c->n_inputs, 1};
+  double us = good ? queued_us(&call, o->rounds) : 0;
   if (good && us > 0) {
     char name[96];
     (void)snprintf(name, sizeof(name), "%s %lldx%lld", c->name, (long long)o->rows,

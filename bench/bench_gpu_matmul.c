@@ -5,6 +5,7 @@
 // DUCTILE_REDUCE_OVERHEAD=1 says so, as the peer's are (tools/bench/matmul_gpu_peer.py). A function
 // serves all M of a (K, N). Some elements of each result are compared with sums in float64.
 #include "bench/harness.h"
+#include "bench/queued.h"
 #include "ductile/device.h"
 
 #include <getopt.h>
@@ -148,30 +149,6 @@ static bool check(rig_t *rig, int64_t rows) {
 }
 
 // ---- Measuring --------------------------------------------------------------------------------------------
-static double measure(rig_t *rig, long rounds) {
-  double all[64];
-  int64_t calls = 1;
-  for (long r = -3; r < rounds;) {
-    double begin = bench_now_ns();
-    for (int64_t c = 0; c < calls; c++)
-      if (!bench_ok(dt_call(rig->session, rig->function, rig->in, rig->n_in, rig->results,
-                            rig->shape.products, NULL),
-                    "call"))
-        return 0;
-    if (!bench_ok(dt_session_wait(rig->session), "wait"))
-      return 0;
-    double each = (bench_now_ns() - begin) / (double)calls;
-    if (r == -1 && each * (double)calls < 5e6 && calls < 4096) {
-      calls *= 2;
-      continue;
-    }
-    if (r >= 0)
-      all[r] = each / 1e3 / rig->shape.products;
-    r++;
-  }
-  return bench_median(all, (size_t)rounds);
-}
-
 static void release_rows(rig_t *rig) {
   for (uint32_t i = 0; i < MOST; i++) {
     drop(&rig->x[i]);
@@ -198,7 +175,9 @@ static bool run_rows(bench_report_t *report, rig_t *rig, int64_t rows) {
     good = make(rig->session, o->dtype, 2, out, 300 + i, &rig->residual[i]);
     rig->in[rig->n_in++] = rig->residual[i].device;
   }
-  double us = good ? measure(rig, o->rounds) : 0;
+  const queued_call_t call = {rig->session, rig->function, rig->in,
+                              rig->results, rig->n_in,     s->products};
+  double us = good ? queued_us(&call, o->rounds) / s->products : 0;
   good = good && us > 0 && check(rig, rows);
   if (good) {
     char name[96];

@@ -15,7 +15,8 @@ import json
 import math
 import statistics
 import sys
-import time
+
+from bench_gpu_peer import measure
 
 ROWS = "1,16,64,256,1024,8192"
 SHAPES = "384x384,384x1152,384x1536,1536x384,768x3072,4096x4096,4096x11008"
@@ -36,24 +37,6 @@ def graph_of(torch, products):
         for product in products:
             product()
     return graph
-
-
-def measure(torch, graph, rounds):
-    for _ in range(3):
-        graph.replay()
-    torch.cuda.synchronize()
-    replays, times = 1, []
-    while len(times) < rounds:
-        begin = time.perf_counter()
-        for _ in range(replays):
-            graph.replay()
-        torch.cuda.synchronize()
-        took = time.perf_counter() - begin
-        if took < 5e-3 and replays < 4096:
-            replays *= 2
-            continue
-        times.append(took / replays)
-    return statistics.median(times)
 
 
 def products_of(torch, args, dtype, m, k, n, count):
@@ -87,10 +70,10 @@ def run(args):
             count = 5 if k * n >= 1 << 22 else 20
             for m in map(int, args.rows.split(",")):
                 calls = products_of(torch, args, dtype, m, k, n, count)
-                us = measure(torch, graph_of(torch, calls), args.rounds) / count * 1e6
+                us = measure(torch, graph_of(torch, calls).replay, args.rounds) / count
                 print(json.dumps({"bench": "matmul_gpu", "case": f"{args.dtype} {m}x{k}x{n}{suffix}",
                                   "metric": "time", "unit": "us", "value": round(us, 3),
-                                  "of": "pytorch " + torch.__version__}), flush=True)
+                                  "who": f"torch {torch.__version__}"}), flush=True)
 
 
 def table(path):
@@ -101,7 +84,7 @@ def table(path):
                 continue
             entry = json.loads(line)
             if entry.get("bench") == "matmul_gpu":
-                side = theirs if "of" in entry else ours
+                side = theirs if "who" in entry else ours
                 side.setdefault(entry["case"], []).append(entry["value"])
     ratios = []
     print(f"{'product':<32} {'ours, us':>10} {'peer, us':>10} {'ratio':>7}")
