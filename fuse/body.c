@@ -271,6 +271,11 @@ static bool factor_load(const dt_stage_t *stage, uint32_t factor, uint32_t *out,
   return stage->insts.items[*out].kind == DT_INST_LOAD;
 }
 
+// A mask that tells places apart, as the border of an image.
+static bool tests_index(const dt_stage_t *stage, uint32_t mask) {
+  return mask != DT_NO_INST && stage->insts.items[mask].kind == DT_INST_INDEX;
+}
+
 bool dt__stage_is_product(const dt_stage_t *stage, uint32_t *out_a, uint32_t *out_b) {
   if (stage->n_loops == 0 || stage->reductions.len != 1 || stage->stores.len != 0 ||
       stage->reductions.items[0].kind != DT_REDUCE_SUM)
@@ -278,9 +283,14 @@ bool dt__stage_is_product(const dt_stage_t *stage, uint32_t *out_a, uint32_t *ou
   const dt_inst_t *product = &stage->insts.items[stage->reductions.items[0].value];
   if (product->kind != DT_INST_SCALAR || product->op != DT_SCALAR_mul)
     return false;
-  uint32_t casts = 0;
-  return factor_load(stage, product->args[0], out_a, &casts) &&
-         factor_load(stage, product->args[1], out_b, &casts) && stage->insts.len == 3 + casts;
+  uint32_t more = 0;
+  if (!factor_load(stage, product->args[0], out_a, &more) ||
+      !factor_load(stage, product->args[1], out_b, &more))
+    return false;
+  uint32_t a = stage->insts.items[*out_a].mask, b = stage->insts.items[*out_b].mask;
+  more += tests_index(stage, a) ? 1 : 0;
+  more += a != b && tests_index(stage, b) ? 1 : 0;
+  return stage->insts.len == 3 + more;
 }
 
 bool dt__stage_is_contraction(const dt_stage_t *stage, uint32_t *out_a, uint32_t *out_b) {

@@ -80,7 +80,7 @@ bool dt__kernel_is_map(const dt_program_t *program, const dt_kernel_t *kernel);
 bool dt__map_invert(const dt_program_t *program, const dt_kernel_t *maker, const dt_inst_t *load,
                     dt_sym_t *out);
 // A stage that is a reduction SUM over inner loops of the product of two loads, of halves cast to
-// f32 or of integers of 8 bits cast to i32. Sets the two load instructions.
+// f32 or of integers of 8 bits cast to i32; places may mask them. Sets the two load instructions.
 bool dt__stage_is_product(const dt_stage_t *stage, uint32_t *out_a, uint32_t *out_b);
 // The same over one inner loop.
 bool dt__stage_is_contraction(const dt_stage_t *stage, uint32_t *out_a, uint32_t *out_b);

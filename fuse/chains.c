@@ -141,6 +141,7 @@ static bool may_be_member(const chains_t *c, uint32_t k) {
   const dt_kernel_t *kernel = &c->program->kernels.items[k];
   return !c->constant[k] && !kernel->chain && !kernel->slices &&
          !dt__kernel_updates(c->program, kernel) && !dt__kernel_in_order(kernel) &&
+         !(is_product(kernel) && kernel->stages.items[0].n_loops > 1) &&
          !scatters(c->program, kernel);
 }
 

@@ -521,7 +521,7 @@ dt_status_t dt__channels_innermost(dt_program_t *program, const dt_target_t *tar
   dt_channels_t c = {.program = program, .flow = flow, .target = target};
   dt_kept_t kept;
   *out_changed = false;
-  if (dt__target_has_teams(target) || target->strict_fp)
+  if (target->strict_fp)
     return NULL;
   DT_TRY(dt__find_fixed(program, &c.fixed));
   DT_TRY(begin(&c));

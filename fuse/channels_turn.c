@@ -63,9 +63,12 @@ static bool terms_are_plain(const dt_channels_t *c, const dt_stage_t *stage, con
 }
 
 // Whether there is a template for x times w: of integers of 8 bits as they are, or of what is
-// multiplied.
+// multiplied. Devices find out once both lie as they are wanted.
 static bool has_template(const dt_channels_t *c, const dt_contraction_t *roles) {
   const dt_inst_t *insts = roles->stage->insts.items;
+  if (dt__target_has_teams(c->target))
+    return dt_dtype_size(insts[roles->a].dtype) > 1 && dt_dtype_size(insts[roles->b].dtype) > 1 &&
+           !dt__operands_device_refusal(c->program, roles, c->target);
   const dt_inst_t *w = &insts[roles->a], *x = &insts[roles->b];
   const char *why = NULL;
   if (dt_dtype_size(w->dtype) != 1 || dt_dtype_size(x->dtype) != 1) {
@@ -87,8 +90,9 @@ static bool is_candidate(dt_channels_t *c, dt_kernel_t *kernel, dt_contraction_t
   const dt_inst_t *w = &insts[roles->a], *x = &insts[roles->b];
   const dt_stage_t *last = &kernel->stages.items[1];
   return dt__is_fixed(program, &c->fixed, w->buffer) &&
-         !dt__is_fixed(program, &c->fixed, x->buffer) && x->mask == DT_NO_INST &&
-         w->mask == DT_NO_INST && last->stores.len == 1 &&
+         !dt__is_fixed(program, &c->fixed, x->buffer) &&
+         (x->mask == DT_NO_INST || dt__target_has_teams(c->target)) && w->mask == DT_NO_INST &&
+         last->stores.len == 1 &&
          dt__sym_is_const(program->env, kernel->extents[kernel->n_loops - 2], &rows) &&
          rows >= LEAST_CHANNELS && dt__sym_is_const(program->env, roles->extent_k, &terms) &&
          terms >= LEAST_TERMS && has_template(c, roles);
@@ -238,9 +242,15 @@ dt_status_t dt__channels_turn(dt_channels_t *c, uint32_t k) {
   uint32_t rank = dt__program_buffer(program, x->buffer)->rank;
   uint32_t dim = find_channels(c, roles.stage, x), own = dim_of(program, store, roles.n);
   uint32_t loop = dim < rank ? term_loop(roles.stage, x->index[dim]) : roles.stage->n_loops;
+  dt_sym_t channels = dim < rank ? x->index[dim] : DT_SYM_NONE_ID;
+  const dt_inst_t *w = &roles.stage->insts.items[roles.b];
+  uint32_t w_rank = dt__program_buffer(program, w->buffer)->rank, channels_of_w = 0;
+  while (channels_of_w < w_rank && w->index[channels_of_w].id != channels.id)
+    channels_of_w++;
   bool allowed = false;
   if (loop == roles.stage->n_loops || own == dt__program_buffer(program, store->buffer)->rank ||
-      !terms_are_plain(c, roles.stage, x))
+      !terms_are_plain(c, roles.stage, x) ||
+      (dt__target_has_teams(c->target) && channels_of_w == w_rank))
     return NULL;
   c->turned[k] = true;
   DT_TRY(dt__channels_allow(c, store->buffer.id - 1, own, &allowed));
@@ -252,5 +262,7 @@ dt_status_t dt__channels_turn(dt_channels_t *c, uint32_t k) {
   program->kernels.items[k] = fresh;
   DT_LOG(DT_LOG_FUSION, 1, "%s: places are rows", fresh.name);
   DT_TRY(dt__channels_want(c, k, 0, roles.a, dim));
+  if (dt__target_has_teams(c->target)) // nothing packs them
+    DT_TRY(dt__channels_want(c, k, 0, roles.b, channels_of_w));
   return c->dim[store->buffer.id - 1] ? NULL : dt__channels_reach(c, store->buffer.id - 1, own);
 }

@@ -12,6 +12,7 @@
 #include "fuse/follow.h"
 #include "fuse/fuse.h"
 #include "fuse/loops.h"
+#include "fuse/operands.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
@@ -158,9 +159,14 @@ static dt_status_t lay_out(layouts_t *l, dt_buffer_id_t id) {
 dt_status_t dt__fuse_layouts(dt_program_t *program, const dt_target_t *target) {
   layouts_t l = {.program = program};
   bool changed = false;
+  bool teams = dt__target_has_teams(target);
   DT_TRY(dt__flow_init(program, &l.flow));
+  if (teams)
+    DT_TRY(dt__operands_direct(program, &l.flow, &changed));
+  if (changed)
+    DT_TRY(dt__flow_init(program, &l.flow));
   DT_TRY(dt__channels_innermost(program, target, &l.flow, &changed));
-  if (changed) {
+  if (changed && !teams) {
     DT_TRY(dt__flow_init(program, &l.flow));
     DT_TRY(dt__borders_apart(program, &l.flow, &changed));
   }

@@ -101,6 +101,7 @@ void dt__count_steps(dt_program_t *program, const dt_stage_t *stage, dt_sym_t va
 typedef struct merge_t {
   dt_program_t *program;
   dt_sym_t high, low, low_extent, whole;
+  bool tests;      // conditions may be made by divisions
   bool loose;      // accesses may move otherwise than by steps of it, and are found by divisions
   uint32_t packed; // 1 + a load that is found by the number of all loops; 0: none
 } merge_t;
@@ -124,7 +125,9 @@ static bool uses_either(const merge_t *m, dt_sym_t expr) {
 static bool stage_knows_neither(const merge_t *m, const dt_stage_t *stage) {
   for (uint32_t i = 0; i < stage->insts.len; i++) {
     const dt_inst_t *inst = &stage->insts.items[i];
-    if (inst->kind != DT_INST_LOAD && (uses_either(m, inst->sym) || uses_either(m, inst->extent)))
+    bool mask = m->tests && inst->kind == DT_INST_INDEX && inst->dtype == DT_BOOL;
+    if (inst->kind != DT_INST_LOAD && !mask &&
+        (uses_either(m, inst->sym) || uses_either(m, inst->extent)))
       return false;
   }
   for (uint32_t v = 0; v < stage->n_loops; v++)
@@ -202,10 +205,11 @@ static dt_status_t rewrite_kernel(const merge_t *m, const dt_kernel_t *kernel, d
 
 // Merges loops `at` and at + 1 of all the kernels, or of none.
 static dt_status_t try_outer(dt_program_t *program, dt_kernel_t *const *kernels, uint32_t n,
-                             uint32_t at, bool loose) {
+                             uint32_t at, bool loose, bool tests) {
   dt_sym_t extent;
   merge_t m = start(program, kernels[0]->vars, kernels[0]->extents, at, &extent);
   m.loose = loose;
+  m.tests = tests;
   dt_stage_t **fresh = DT_ARENA_ARRAY(program->arena, dt_stage_t *, n + 1);
   if (!fresh)
     return DT_NO_MEMORY();
@@ -225,7 +229,7 @@ static dt_status_t try_outer(dt_program_t *program, dt_kernel_t *const *kernels,
 dt_status_t dt__merge_shared_loops(dt_program_t *program, dt_kernel_t *const *kernels, uint32_t n,
                                    uint32_t end) {
   for (uint32_t at = end; at-- > 1;)
-    DT_TRY(try_outer(program, kernels, n, at - 1, false));
+    DT_TRY(try_outer(program, kernels, n, at - 1, false, false));
   return dt__symenv_status(program->env);
 }
 
@@ -270,12 +274,27 @@ static bool may_join_rows(dt_program_t *program, const dt_kernel_t *kernel, uint
          is_row_anywhere(program, kernel, left);
 }
 
+dt_status_t dt__merge_places(dt_program_t *program, dt_kernel_t *kernel, uint32_t a, uint32_t b) {
+  const dt_stage_t *sums = &kernel->stages.items[0];
+  uint32_t n = kernel->n_loops;
+  dt_sym_t coef, rest;
+  if (n < 3 || moves(program, &sums->insts.items[b], kernel, n - 3) ||
+      !is_row_anywhere(program, kernel, &sums->insts.items[a]))
+    return NULL;
+  const dt_inst_t *left = &sums->insts.items[a];
+  dt_sym_t offset = dt__buffer_offset(program, left->buffer, left->index);
+  if (left->mask == DT_NO_INST &&
+      dt__sym_linear(program->env, offset, kernel->vars[n - 2], &coef, &rest))
+    return NULL;
+  return try_outer(program, &kernel, 1, n - 3, true, true);
+}
+
 dt_status_t dt__merge_rows(dt_program_t *program, dt_kernel_t *kernel, uint32_t a, uint32_t b,
                            uint32_t tile_rows) {
   uint32_t n = kernel->n_loops;
   if (n < 3 || !may_join_rows(program, kernel, n - 3, a, b, tile_rows))
     return NULL;
-  return try_outer(program, &kernel, 1, n - 3, true);
+  return try_outer(program, &kernel, 1, n - 3, true, false);
 }
 
 // ---- Columns of products ----------------------------------------------------------------------------
@@ -338,7 +357,7 @@ dt_status_t dt__merge_columns(dt_program_t *program) {
     for (uint32_t at = kernel->n_loops; at-- > 1;) {
       bool rows = false;
       if (count_columns(program, products, kernel, at - 1, &rows))
-        DT_TRY(try_outer(program, &kernel, 1, at - 1, rows));
+        DT_TRY(try_outer(program, &kernel, 1, at - 1, rows, false));
     }
   }
   return dt__symenv_status(program->env);

@@ -46,6 +46,10 @@ dt_status_t dt__merge_shared_loops(dt_program_t *program, dt_kernel_t *const *ke
 // rows may then be found by a division, unless they fill a tile alone. `a` and `b`: its loads.
 dt_status_t dt__merge_rows(dt_program_t *program, dt_kernel_t *kernel, uint32_t a, uint32_t b,
                            uint32_t tile_rows) DT_MUST_USE;
+// The same where each row of operand a is found or tested by itself anyway, as places of an image
+// are.
+dt_status_t dt__merge_places(dt_program_t *program, dt_kernel_t *kernel, uint32_t a,
+                             uint32_t b) DT_MUST_USE;
 // Loops of maps that together count the columns of a product become one, as the product has it: the
 // map can then be what is done where the product stores.
 dt_status_t dt__merge_columns(dt_program_t *program) DT_MUST_USE;

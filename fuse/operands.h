@@ -4,6 +4,7 @@
 #ifndef DT_FUSE_OPERANDS_H
 #define DT_FUSE_OPERANDS_H
 
+#include "fuse/flow.h"
 #include "fuse/target.h"
 #include "lower/loop/loop.h"
 
@@ -52,8 +53,15 @@ typedef dt_status_t (*dt_operands_fn_t)(dt_program_t *program, const void *with,
 dt_status_t dt__operands_each(dt_program_t *program, const dt_target_t *target,
                               dt_operands_fn_t take_one, const void *with) DT_MUST_USE;
 
+// Takes into products what only moves or widens their operands (direct.c). Afterwards, where
+// *out_changed, `flow` is of the program as it was.
+dt_status_t dt__operands_direct(dt_program_t *program, dt_flow_t *flow,
+                                bool *out_changed) DT_MUST_USE;
 // Gives every product that has a template a schedule, of the largest tile.
 dt_status_t dt__operands_device(dt_program_t *program, const dt_target_t *target) DT_MUST_USE;
+// Why devices have no template for it; NULL: they have one.
+const char *dt__operands_device_refusal(dt_program_t *program, const dt_contraction_t *c,
+                                        const dt_target_t *target);
 // Completes it, when loops and stages are final: the schedules for few rows and for tiles too few
 // to go round, with their predicates.
 dt_status_t dt__matmul_teams(dt_program_t *program, dt_kernel_t *kernel,

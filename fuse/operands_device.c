@@ -80,14 +80,30 @@ static const tile_t tiles[3][TILE_KINDS] = {
      [TILE_FLAT] = {16, 64, 256, 16, 32, RING, 0}},
 };
 
-static const char *refusal(dt_program_t *program, const dt_contraction_t *c,
-                           const dt_target_t *target) {
+// Tiles find their elements of a sum over several loops by runs of neighbours along the last one.
+static bool has_runs(dt_program_t *program, const dt_stage_t *stage, uint32_t load) {
+  const dt_inst_t *inst = &stage->insts.items[load];
+  dt_sym_t rest = dt__buffer_offset(program, inst->buffer, inst->index), coef = rest;
+  int64_t step = 0;
+  for (uint32_t v = 0; v < stage->n_loops; v++)
+    if (!dt__sym_is_const(program->env, stage->extents[v], NULL) ||
+        !dt__sym_linear(program->env, rest, stage->vars[v], &coef, &rest))
+      return false;
+  return dt__sym_is_const(program->env, coef, &step) && step == 1 &&
+         dt_dtype_size(inst->dtype) > 1; // bytes would be widened before
+}
+
+const char *dt__operands_device_refusal(dt_program_t *program, const dt_contraction_t *c,
+                                        const dt_target_t *target) {
   dt_dtype_t dtype = c->stage->reductions.items[0].dtype;
   size_t bytes = dt_dtype_size(dtype);
   if (dtype == DT_BOOL || (bytes != 4 && bytes != 8))
     return "sums of this element size have no template";
   if (dt__target_groups(target) != TEAM_GROUPS)
     return "teams are not of 8 groups";
+  if (c->stage->n_loops > 1 &&
+      !(has_runs(program, c->stage, c->a) && has_runs(program, c->stage, c->b)))
+    return "it sums over several loops";
   return dt__contraction_refusal(program, c, 1);
 }
 
@@ -129,15 +145,15 @@ static dt_status_t take(dt_program_t *program, const void *with, dt_kernel_t *ke
   const char *why = NULL;
   (void)with;
   DT_TRY(dt__contraction_loops(program, kernel, false));
-  bool product = dt__contraction_roles(program, kernel, &c, &why);
+  bool product = dt__product_roles(program, kernel, &c, &why);
   if (product)
-    why = refusal(program, &c, target);
+    why = dt__operands_device_refusal(program, &c, target);
   if (why)
     DT_LOG(DT_LOG_FUSION, 1, "%s: no matrix template: %s", kernel->name, why);
   if (why || !product)
     return NULL;
   DT_TRY(dt__contraction_widen(program, &c, before, n_before));
-  if (!dt__contraction_roles(program, kernel, &c, NULL))
+  if (!dt__product_roles(program, kernel, &c, NULL))
     return DT_FAIL(DT_E_INTERNAL, "fuse: %s lost its matrix form", kernel->name);
   dt_schedule_t schedule = schedule_of(&c, target, TILE_LARGE);
   return DT_VEC_PUSH(program->arena, &kernel->schedules, schedule) ? NULL : DT_NO_MEMORY();
@@ -289,7 +305,7 @@ static bool is_idle(dt_program_t *program, const dt_contraction_t *c, const dt_t
 dt_status_t dt__matmul_teams(dt_program_t *program, dt_kernel_t *kernel,
                              const dt_target_t *target) {
   dt_contraction_t c;
-  if (!dt__contraction_roles(program, kernel, &c, NULL))
+  if (!dt__product_roles(program, kernel, &c, NULL))
     return DT_FAIL(DT_E_INTERNAL, "fuse: %s lost its matrix form", kernel->name);
   uint32_t lanes = kernel->schedules.items[0].lanes;
   ways_t ways = ways_of(&c, target);

@@ -370,6 +370,8 @@ static dt_status_t schedule_matmul(dt_program_t *program, dt_kernel_t *kernel,
   if (!codes && !dt__target_has_teams(target) && !schedule->matmul.own_panels)
     DT_TRY(dt__merge_rows(program, kernel, schedule->matmul.a, schedule->matmul.b,
                           schedule->matmul.tile_rows));
+  if (dt__target_has_teams(target))
+    DT_TRY(dt__merge_places(program, kernel, schedule->product.a, schedule->product.b));
   // Elements of B that one tile reads: with few rows that is what it costs.
   const dt_stage_t *sums = &kernel->stages.items[0];
   int64_t depth = 1;

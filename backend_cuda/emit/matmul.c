@@ -290,7 +290,10 @@ void dt__cuda_matmul_tile(dt_body_t *k, uint32_t level, LLVMValueRef first_row,
   k->stage = &k->kernel->stages.items[0];
   k->axis = k->outer_lanes = k->acc_vector = false;
   k->item_level = level;
-  t.extent_k = dt__index_scalar(k, k->stage->extents[0]);
+  dt_sym_t all = k->stage->extents[0];
+  for (uint32_t v = 1; v < k->stage->n_loops; v++)
+    all = dt__sym_mul(m->env, all, k->stage->extents[v]);
+  t.extent_k = dt__index_scalar(k, all);
   dt__body_at(k, level);
   place_thread(&t);
   place_depth(&t);

@@ -25,12 +25,14 @@ typedef enum dt_copy_t {
 // them, one after the other; unit u of row r stands in the place of unit u ^ r % 8 of its panel.
 typedef struct dt_operand_t {
   uint32_t load;    // instruction of stage 0
+  uint32_t mask;    // the load's; DT_NO_INST: none
   dt_dtype_t dtype; // in shared memory
   bool along_k;     // k is innermost
   dt_copy_t copy;
   dt_sym_t var, extent; // of m or n
   uint32_t length, inner, outer;
   bool panels;
+  bool scattered;         // UNITS: rows are anywhere, not by steps of `var`
   uint32_t pitch, offset; // bytes; `offset` in one tile of the ring
 } dt_operand_t;
 
@@ -63,7 +65,10 @@ dt_status_t dt__matmul_plan(dt_program_t *program, const dt_kernel_t *kernel,
 
 // What a thread copies of one operand's tile, 16 bytes at a time. DT_COPY_NONE: what it reads.
 typedef struct dt_units_t {
-  LLVMValueRef from;         // address of the first one, for the first tile; in a SLAB: of its row
+  LLVMValueRef from; // address of the first one, for the first tile; in a SLAB: of its row
+  LLVMValueRef row[DT_MATMUL_MAX_UNITS];  // where rows are anywhere: address of each one's first
+  LLVMValueRef bits[DT_MATMUL_MAX_UNITS]; // where they are masked: what of them there is
+  LLVMValueRef by_term[DT_MAX_LOOPS];     // i64, bytes from one step of each loop to the next
   LLVMValueRef to, k;        // i32: byte in one tile of the ring; element along k in the tile
   LLVMValueRef var, extent;  // i64: of m or n, in the matrix
   LLVMValueRef by_k, by_row; // i64, bytes from one step of k, and one row of the tile, to the next
@@ -95,6 +100,15 @@ typedef struct dt_tile_t {
   dt_units_t units[2];  // of A and B
   LLVMValueRef row;     // while rows of the C tile are finished: which one
 } dt_tile_t;
+
+// Sums over several loops, and masks (matmul_terms.c). Whether each condition of the mask moves with
+// one of the stage's loops at most, and not the last, so that few bits say for each row what it has.
+bool dt__matmul_tests_apart(dt_program_t *program, const dt_stage_t *stage, uint32_t mask);
+// Each loop's number at place `at_k` of the sum, an integer of any width.
+void dt__matmul_terms(dt_tile_t *t, LLVMValueRef at_k, LLVMValueRef *out);
+// A row's bits (i32), at `level`, above which it is bound; and whether it has an element there (i1).
+LLVMValueRef dt__matmul_row_bits(dt_tile_t *t, uint32_t mask, uint32_t level);
+LLVMValueRef dt__matmul_row_has(dt_tile_t *t, LLVMValueRef bits, const LLVMValueRef *terms);
 
 // Once a kernel, at level 0: i1, where all operands that are copied by units can be; NULL: never.
 LLVMValueRef dt__cuda_matmul_aligned(dt_body_t *k);

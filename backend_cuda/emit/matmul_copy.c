@@ -112,32 +112,61 @@ static LLVMValueRef stride_of(dt_tile_t *t, const dt_operand_t *o, dt_sym_t var)
   return LLVMBuildMul(k->m->b, stride, dt__emit_i64(k->m, (int64_t)dt_dtype_size(o->dtype)), "");
 }
 
-// The thread's first unit in the first tile. Its other units are so many rows of the tile further,
-// the other tiles so many steps of k: both are the same for all threads. The scope is there to
-// forget what `var` and k were bound to for the operand before.
-static void begin_units(dt_tile_t *t, const dt_operand_t *o, dt_units_t *units) {
+// Places of k as the one loop that a sum has, or as several.
+static bool has_terms(const dt_tile_t *t) { return t->k->stage->n_loops > 1; }
+
+// The address of the thread's unit that is `rows` rows of the tile after its first, at `at_k`, or,
+// where k is several loops, at the first of all; and its row's bits. The scope is there to forget
+// what `var` and k were bound to before.
+static void place_row(dt_tile_t *t, const dt_operand_t *o, const dt_operand_place_t *place,
+                      uint32_t i, LLVMValueRef at_k, dt_units_t *units) {
   dt_body_t *k = t->k;
   dt_emit_t *m = k->m;
   const dt_inst_t *load = &k->stage->insts.items[o->load];
   dt_sym_t offset = dt__access_offset(k, load->buffer, load->index);
-  units->by_k = stride_of(t, o, k->stage->vars[0]);
-  units->by_row = o->along_k ? stride_of(t, o, o->var) : units->by_k;
-  units->extent = dt__index_scalar(k, o->extent);
-  uint32_t level = t->level + 1;
+  uint32_t level = t->level + 1, last = k->stage->n_loops - 1;
   dt__scope_open(k, level, NULL);
+  LLVMValueRef var = position(m, first_of(t, o), place->var);
+  var = LLVMBuildNSWAdd(m->b, var, dt__emit_i64(m, i * unit_rows(t, o)), "");
+  dt__bind_symbol(k, o->var, level, var);
+  for (uint32_t v = 0; v < last; v++)
+    dt__bind_symbol(k, k->stage->vars[v], level, dt__emit_i64(m, 0));
+  dt__bind_symbol(k, k->stage->vars[last], level, has_terms(t) ? dt__emit_i64(m, 0) : at_k);
+  units->row[i] = dt__access_address(k, load->buffer, offset, level).at[0];
+  dt__body_at(k, level);
+  if (o->mask != DT_NO_INST)
+    units->bits[i] = dt__matmul_row_bits(t, o->mask, level);
+  dt__scope_close(k, level);
+  if (i == 0) {
+    units->var = var;
+    units->from = units->row[0];
+  }
+}
+
+// The thread's first unit in the first tile. Its other units are so many rows of the tile further,
+// or each has a place of its own; the other tiles are so many steps of k further: steps are the same
+// for all threads.
+static void begin_units(dt_tile_t *t, const dt_operand_t *o, dt_units_t *units) {
+  dt_body_t *k = t->k;
+  dt_emit_t *m = k->m;
+  for (uint32_t v = 0; v < k->stage->n_loops; v++)
+    units->by_term[v] = stride_of(t, o, k->stage->vars[v]);
+  units->by_k = units->by_term[k->stage->n_loops - 1];
+  units->by_row = !o->along_k ? units->by_k : o->scattered ? NULL : stride_of(t, o, o->var);
+  units->extent = dt__index_scalar(k, o->extent);
+  dt__body_at(k, t->level);
+  bool copied = o->copy == DT_COPY_UNITS;
   dt_operand_place_t place = o->copy == DT_COPY_NONE
                                  ? dt__matmul_mma_place(t)
                                  : place_of(t, o, unit_elements(o), dt__emit_i32(m, 0));
-  units->var = position(m, first_of(t, o), place.var);
   units->k = place.k;
   units->to = place.to;
   LLVMValueRef at_k = LLVMBuildZExt(m->b, place.k, m->t_i64, "");
-  dt__bind_symbol(k, o->var, level, units->var);
-  dt__bind_symbol(k, k->stage->vars[0], level,
-                  o->copy == DT_COPY_UNITS ? at_k : dt__emit_i64(m, 0));
-  units->from = dt__access_address(k, load->buffer, offset, level).at[0];
-  dt__body_at(k, level);
-  dt__scope_close(k, level);
+  bool each = copied && (o->scattered || o->mask != DT_NO_INST);
+  uint32_t rows = each ? pieces_of_part(t, o, unit_elements(o)) : 1;
+  rows = rows ? rows : 1; // of the first threads alone
+  for (uint32_t i = 0; i < rows; i++)
+    place_row(t, o, &place, i, copied ? at_k : dt__emit_i64(m, 0), units);
 }
 
 static bool by_units(const dt_tile_t *t, const dt_operand_t *o) {
@@ -161,27 +190,72 @@ static LLVMValueRef left_of(dt_tile_t *t, LLVMValueRef first_k) {
   return LLVMBuildTrunc(m->b, left, m->t_i32, "");
 }
 
-// Nothing is read outside of the matrix: the address may then be one that does not exist.
-static void copy_unit(dt_tile_t *t, const dt_operand_t *o, const dt_units_t *units, uint32_t i,
-                      LLVMValueRef first_k, LLVMValueRef at) {
+// Units of one part of all rows, which have their places of k in common.
+typedef struct part_t {
+  uint32_t along;                   // elements of a row before it
+  LLVMValueRef at_k, inside;        // i32, i1: where k is innermost, its place and whether there is
+  LLVMValueRef terms[DT_MAX_LOOPS]; // i32, where k is several loops
+  LLVMValueRef step;                // i64: bytes from the first tile's place
+} part_t;
+
+static part_t part_of(dt_tile_t *t, const dt_operand_t *o, const dt_units_t *units, uint32_t number,
+                      LLVMValueRef first_k) {
   dt_emit_t *m = t->k->m;
-  uint32_t each = pieces_of_part(t, o, unit_elements(o)), part = each ? i / each : 0;
-  uint32_t rows = (i - part * each) * unit_rows(t, o), along = part * row_elements(o);
   uint32_t element = (uint32_t)dt_dtype_size(o->dtype);
+  part_t part = {.along = number * row_elements(o)};
+  if (o->along_k) {
+    part.at_k = LLVMBuildAdd(m->b, units->k, dt__emit_i32(m, part.along), "");
+    part.inside = below(m, part.at_k, left_of(t, first_k));
+  }
+  if (!has_terms(t)) {
+    part.step = LLVMBuildAdd(m->b, LLVMBuildMul(m->b, first_k, units->by_k, ""),
+                             dt__emit_i64(m, part.along * element), "");
+    return part;
+  }
+  LLVMValueRef first = LLVMBuildTrunc(m->b, first_k, m->t_i32, "");
+  dt__matmul_terms(t, LLVMBuildAdd(m->b, first, part.at_k, ""), part.terms);
+  part.step = dt__emit_i64(m, 0);
+  for (uint32_t v = 0; v < t->k->stage->n_loops; v++) {
+    LLVMValueRef at = LLVMBuildZExt(m->b, part.terms[v], m->t_i64, "");
+    part.step = LLVMBuildAdd(m->b, part.step, LLVMBuildMul(m->b, at, units->by_term[v], ""), "");
+  }
+  return part;
+}
+
+// Nothing is read outside of the matrix: the address may then be one that does not exist.
+static void copy_unit(dt_tile_t *t, const dt_operand_t *o, const dt_units_t *units,
+                      const part_t *part, uint32_t i, LLVMValueRef first_k, LLVMValueRef to) {
+  dt_emit_t *m = t->k->m;
+  uint32_t rows = i * unit_rows(t, o);
   LLVMValueRef var =
-      LLVMBuildNSWAdd(m->b, units->var, dt__emit_i64(m, o->along_k ? rows : along), "");
-  LLVMValueRef at_k = LLVMBuildAdd(m->b, units->k, dt__emit_i32(m, o->along_k ? along : rows), "");
-  LLVMValueRef inside =
-      LLVMBuildAnd(m->b, below(m, var, units->extent), below(m, at_k, left_of(t, first_k)), "");
+      LLVMBuildNSWAdd(m->b, units->var, dt__emit_i64(m, o->along_k ? rows : part->along), "");
+  LLVMValueRef inside = part->inside;
+  if (!o->along_k)
+    inside = below(m, LLVMBuildAdd(m->b, units->k, dt__emit_i32(m, rows), ""), left_of(t, first_k));
+  inside = LLVMBuildAnd(m->b, below(m, var, units->extent), inside, "");
+  if (o->mask != DT_NO_INST)
+    inside = LLVMBuildAnd(m->b, inside, dt__matmul_row_has(t, units->bits[i], part->terms), "");
   LLVMValueRef bytes = LLVMBuildSelect(m->b, inside, dt__emit_i32(m, 16), dt__emit_i32(m, 0), "");
-  LLVMValueRef step =
-      LLVMBuildAdd(m->b, LLVMBuildMul(m->b, first_k, units->by_k, ""),
-                   LLVMBuildMul(m->b, units->by_row, dt__emit_i64(m, rows), ""), "");
-  step = LLVMBuildAdd(m->b, step, dt__emit_i64(m, along * element), "");
-  LLVMValueRef to = LLVMBuildAdd(m->b, at, units->to, "");
-  uint32_t plus = rows * o->pitch + part * part_bytes(o);
+  bool each = o->scattered || o->mask != DT_NO_INST;
+  LLVMValueRef from = each ? units->row[i] : units->from, step = part->step;
+  if (!each)
+    step =
+        LLVMBuildAdd(m->b, step, LLVMBuildMul(m->b, units->by_row, dt__emit_i64(m, rows), ""), "");
+  uint32_t plus = rows * o->pitch + part->along / row_elements(o) * part_bytes(o);
   (t->early ? dt__cuda_copy_early : dt__ptx_copy)(m, dt__matmul_shared(t, to, plus),
-                                                  dt__emit_offset(m, units->from, step), bytes);
+                                                  dt__emit_offset(m, from, step), bytes);
+}
+
+static void copy_parts(dt_tile_t *t, const dt_operand_t *o, const dt_units_t *units, uint32_t count,
+                       LLVMValueRef first_k, LLVMValueRef at) {
+  uint32_t each = pieces_of_part(t, o, unit_elements(o));
+  LLVMValueRef to = LLVMBuildAdd(t->k->m->b, at, units->to, "");
+  part_t part = {0};
+  for (uint32_t i = 0; i < count; i++) {
+    if (i == 0 || (each && i % each == 0))
+      part = part_of(t, o, units, each ? i / each : 0, first_k);
+    copy_unit(t, o, units, &part, each ? i % each : i, first_k, to);
+  }
 }
 
 // A slab's rows are as many as the tile's, and zeros follow each (chain.c). What is in rows that
@@ -218,8 +292,7 @@ static void copy_units(dt_tile_t *t, const dt_operand_t *o, LLVMValueRef first_k
   if (o->copy == DT_COPY_SLAB)
     copy_slab(t, o, units, count, first_k, at);
   else
-    for (uint32_t i = 0; i < count; i++)
-      copy_unit(t, o, units, i, first_k, at);
+    copy_parts(t, o, units, count, first_k, at);
   dt__scope_close(k, level);
 }
 
@@ -249,10 +322,19 @@ static LLVMValueRef read_element(dt_tile_t *t, const dt_operand_t *o,
   dt_status_t status = dt__stage_enter(k, 0);
   if (status)
     dt__emit_fail(m, status);
-  dt__bind_symbol(k, k->stage->vars[0], level, last_at_most(m, at_k, t->extent_k));
-  dt__stage_binds(k, level);
+  LLVMValueRef terms[DT_MAX_LOOPS];
+  dt__matmul_terms(t, last_at_most(m, at_k, t->extent_k), terms);
+  uint32_t last = level + k->stage->n_loops - 1; // each loop at a level of its own
+  for (uint32_t at = level; at <= last; at++) {
+    if (at > level)
+      dt__scope_open(k, at, NULL);
+    dt__bind_symbol(k, k->stage->vars[at - level], at, terms[at - level]);
+  }
+  dt__stage_binds(k, last);
   dt_dtype_t dtype = k->stage->insts.items[o->load].dtype;
   LLVMValueRef value = dt__inst_value(k, o->load).v[0];
+  for (uint32_t at = last; at > level; at--)
+    dt__scope_close(k, at);
   dt__body_at(k, level);
   if (dtype != o->dtype)
     value = dt__emit_cast(m, dtype, o->dtype, value);

@@ -25,6 +25,13 @@ static bool is_linear(dt_program_t *program, const dt_inst_t *load, dt_sym_t var
   return dt__sym_linear(program->env, offset, var, &coef, &rest);
 }
 
+static bool sums_linearly(dt_program_t *program, const dt_stage_t *stage, const dt_inst_t *load) {
+  for (uint32_t v = 0; v < stage->n_loops; v++)
+    if (!is_linear(program, load, stage->vars[v]))
+      return false;
+  return true;
+}
+
 // The load is of the element that `var` counts in the last dim.
 static bool reads_row(const dt_program_t *program, const dt_inst_t *load, dt_sym_t var) {
   return load->index[dt__program_buffer(program, load->buffer)->rank - 1].id == var.id;
@@ -51,18 +58,22 @@ static void lay_out(dt_program_t *program, const dt_kernel_t *kernel, uint32_t d
                     dt_operand_t *o) {
   const dt_stage_t *stage = &kernel->stages.items[0];
   const dt_inst_t *load = &stage->insts.items[o->load];
-  bool by_k = steps_by_one(program, load, stage->vars[0]);
+  bool by_k = steps_by_one(program, load, stage->vars[stage->n_loops - 1]);
   bool by_var = steps_by_one(program, load, o->var);
   dt_buffer_kind_t kind = dt__program_buffer(program, load->buffer)->kind;
-  bool plain = load->mask == DT_NO_INST && load->dtype == o->dtype && !has_binds(stage) &&
+  bool plain = load->dtype == o->dtype && load->args[0] == DT_NO_INST && !has_binds(stage) &&
                kind != DT_BUFFER_LOCAL;
+  bool one = stage->n_loops == 1 && load->mask == DT_NO_INST;
+  bool apart = !kernel->chain && dt__matmul_tests_apart(program, stage, load->mask);
   bool padded = DT_SLAB_UNIT % (depth * dt_dtype_size(o->dtype)) == 0;
   o->along_k = by_k || !by_var;
   o->copy = DT_COPY_ELEMENTS;
-  if (plain && kind == DT_BUFFER_SLAB)
+  o->mask = load->mask;
+  o->scattered = !is_linear(program, load, o->var);
+  if (plain && one && kind == DT_BUFFER_SLAB)
     o->copy = padded && reads_row(program, load, stage->vars[0]) ? DT_COPY_SLAB : DT_COPY_ELEMENTS;
-  else if (plain && (by_k || by_var) && is_linear(program, load, stage->vars[0]) &&
-           (by_var || is_linear(program, load, o->var)))
+  else if (plain && sums_linearly(program, stage, load) &&
+           ((by_k && (one || apart)) || (by_var && one)))
     o->copy = DT_COPY_UNITS; // from unit to unit, and from tile to tile, by strides
   o->inner = o->along_k ? depth : o->length;
   o->outer = o->along_k ? o->length : depth;
@@ -105,10 +116,10 @@ static bool fits_panels(const dt_matmul_plan_t *p) {
 
 static dt_status_t check_form(const dt_kernel_t *kernel, const dt_team_matmul_t *m) {
   const dt_stage_t *stage = &kernel->stages.items[0];
-  if (kernel->n_loops < 2 || kernel->stages.len < 1 || stage->n_loops != 1 ||
-      stage->reductions.len != 1 || stage->stores.len != 0 ||
-      stage->reductions.items[0].kind != DT_REDUCE_SUM)
-    return refuse(kernel, "its first stage is not one reduction over one loop");
+  if (kernel->n_loops < 2 || kernel->stages.len < 1 || stage->n_loops == 0 ||
+      (stage->n_loops > 1 && kernel->chain) || stage->reductions.len != 1 ||
+      stage->stores.len != 0 || stage->reductions.items[0].kind != DT_REDUCE_SUM)
+    return refuse(kernel, "its first stage is not one reduction over loops");
   size_t bytes = dt_dtype_size(stage->reductions.items[0].dtype);
   if ((bytes != 4 && bytes != 8) || m->a >= stage->insts.len || m->b >= stage->insts.len ||
       stage->insts.items[m->a].kind != DT_INST_LOAD ||
@@ -123,6 +134,9 @@ dt_status_t dt__matmul_plan(dt_program_t *program, const dt_kernel_t *kernel,
   *out = (dt_matmul_plan_t){.matmul = m, .threads = schedule->team};
   DT_TRY(check_form(kernel, m));
   const dt_stage_t *stage = &kernel->stages.items[0];
+  for (uint32_t v = 1; v < stage->n_loops; v++)
+    if (!dt__sym_is_const(program->env, stage->extents[v], NULL))
+      return refuse(kernel, "a loop of its sum has no literal extent");
   uint32_t n = kernel->n_loops;
   dt_dtype_t a = stage->insts.items[m->a].dtype, b = stage->insts.items[m->b].dtype;
   bool halves = a == b && dt__dtype_is_half(a);
@@ -178,6 +192,7 @@ LLVMValueRef dt__cuda_matmul_aligned(dt_body_t *k) {
     return NULL;
   }
   const dt_stage_t *stage = &k->kernel->stages.items[0];
+  uint32_t last = stage->n_loops - 1;
   const dt_operand_t *operands[2] = {&plan.a, &plan.b};
   dt_load_walk_t walks[2];
   uint32_t n = 0;
@@ -187,8 +202,8 @@ LLVMValueRef dt__cuda_matmul_aligned(dt_body_t *k) {
       return NULL;
     if (o->copy == DT_COPY_UNITS)
       walks[n++] = (dt_load_walk_t){.load = &stage->insts.items[o->load],
-                                    .var = o->along_k ? stage->vars[0] : o->var,
-                                    .extent = o->along_k ? stage->extents[0] : o->extent};
+                                    .var = o->along_k ? stage->vars[last] : o->var,
+                                    .extent = o->along_k ? stage->extents[last] : o->extent};
   }
   return dt__loads_aligned(k, walks, n, 16 / (uint32_t)dt_dtype_size(plan.a.dtype));
 }

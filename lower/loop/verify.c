@@ -229,8 +229,8 @@ static dt_status_t verify_matmul(const dt_loop_verifier_t *v, const dt_schedule_
 // by.
 static dt_status_t verify_team_matmul(const dt_loop_verifier_t *v, const dt_schedule_t *schedule) {
   const dt_team_matmul_t *m = &schedule->team_matmul;
-  if (v->kernel->stages.len && v->kernel->stages.items[0].n_loops != 1)
-    return dt__loop_verify_fail(v, "a team's product that sums over several loops");
+  if (v->kernel->chain && v->kernel->stages.len && v->kernel->stages.items[0].n_loops != 1)
+    return dt__loop_verify_fail(v, "a chain's product that sums over several loops");
   DT_TRY(verify_product(v, &schedule->product, m->group_rows, m->group_cols));
   uint64_t needed = (uint64_t)(m->tile_rows / m->group_rows) * (m->tile_cols / m->group_cols);
   if (!schedule->team || !m->groups || schedule->team % m->groups)
