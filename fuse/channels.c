@@ -236,10 +236,9 @@ dt_status_t dt__channels_reach(dt_channels_t *c, uint32_t b, uint32_t dim) {
   return DT_VEC_PUSH(c->program->arena, &c->queue, b) ? NULL : DT_NO_MEMORY();
 }
 
-dt_status_t dt__channels_want(dt_channels_t *c, uint32_t k, uint32_t stage, uint32_t load,
-                              uint32_t dim) {
-  dt_want_t want = {.kernel = k, .stage = stage, .load = load, .dim = dim, .next = c->wanted[k]};
-  c->wanted[k] = c->wants.len + 1;
+dt_status_t dt__channels_want(dt_channels_t *c, dt_want_t want) {
+  want.next = c->wanted[want.kernel];
+  c->wanted[want.kernel] = c->wants.len + 1;
   return DT_VEC_PUSH(c->program->arena, &c->wants, want) ? NULL : DT_NO_MEMORY();
 }
 
@@ -300,7 +299,8 @@ static dt_status_t want_weights(dt_channels_t *c, uint32_t k, uint32_t s, dt_sym
       continue;
     uint32_t dim = walked_dim(program, load->buffer, load->index, loop);
     if (dim < dt__program_buffer(program, load->buffer)->rank && !is_wanted(c, k, s, i))
-      DT_TRY(dt__channels_want(c, k, s, i, dim));
+      DT_TRY(
+          dt__channels_want(c, (dt_want_t){.kernel = k, .stage = s, .load = i, .dim = dim}));
   }
   return NULL;
 }
@@ -362,8 +362,20 @@ static dt_inst_t *wanting(dt_program_t *program, const dt_want_t *want) {
 static bool is_met(dt_program_t *program, const dt_want_t *want) {
   const dt_buffer_t *buffer = dt__program_buffer(program, wanting(program, want)->buffer);
   int64_t step = 0;
-  return is_innermost(program, buffer, want->dim) ||
-         (dt__sym_is_const(program->env, buffer->strides[want->dim], &step) && step == 1);
+  return !want->size.id &&
+         (is_innermost(program, buffer, want->dim) ||
+          (dt__sym_is_const(program->env, buffer->strides[want->dim], &step) && step == 1));
+}
+
+// What the copy has behind the dim's end is zero.
+static dt_status_t add_end(dt_program_t *program, dt_stage_t *stage, dt_sym_t at, dt_sym_t end,
+                           uint32_t *out_mask) {
+  dt_inst_t mask = {.kind = DT_INST_INDEX,
+                    .dtype = DT_BOOL,
+                    .args = {DT_NO_INST, DT_NO_INST, DT_NO_INST},
+                    .mask = DT_NO_INST,
+                    .sym = dt__sym_lt(program->env, at, end)};
+  return dt__stage_add(program, stage, &mask, out_mask);
 }
 
 // A kernel that copies all of the buffer with the dim innermost, for the load to read.
@@ -377,11 +389,12 @@ static dt_status_t add_copy(dt_program_t *program, const dt_want_t *want, dt_ker
   out->section = program->kernels.items[want->kernel].section;
   out->n_loops = buffer.rank;
   for (uint32_t d = 0; d < buffer.rank; d++) {
-    out->extents[d] = buffer.sizes[d];
-    out->vars[d] = dt__sym_new_loop(program->env, buffer.sizes[d]);
+    bool wider = d == want->dim && want->size.id;
+    out->extents[d] = wider ? want->size : buffer.sizes[d];
+    out->vars[d] = dt__sym_new_loop(program->env, out->extents[d]);
   }
   dt_buffer_t copy = {.kind = DT_BUFFER_TEMP, .dtype = buffer.dtype, .rank = buffer.rank};
-  memcpy(copy.sizes, buffer.sizes, sizeof(copy.sizes));
+  memcpy(copy.sizes, out->extents, sizeof(copy.sizes));
   DT_TRY(set_order(program, &copy, want->dim));
   DT_TRY(dt__program_add_buffer(program, &copy, &id));
   dt_inst_t load = {.kind = DT_INST_LOAD,
@@ -390,6 +403,8 @@ static dt_status_t add_copy(dt_program_t *program, const dt_want_t *want, dt_ker
                     .mask = DT_NO_INST,
                     .buffer = wanter->buffer,
                     .index = out->vars};
+  if (want->size.id)
+    DT_TRY(add_end(program, &stage, out->vars[want->dim], buffer.sizes[want->dim], &load.mask));
   dt_store_t store = {.buffer = id, .mask = DT_NO_INST};
   DT_TRY(dt__stage_add(program, &stage, &load, &store.value));
   dt_sym_t *index = DT_ARENA_ARRAY(program->arena, dt_sym_t, buffer.rank + 1);

@@ -10,6 +10,7 @@
 // A load that wants a dim of its buffer innermost, and gets a copy where it lies otherwise.
 typedef struct dt_want_t {
   uint32_t kernel, stage, load, dim;
+  dt_sym_t size; // of that dim in the copy, with zeros behind what there is; none: as it is
   uint32_t next; // 1 + the next one of the kernel, or 0
 } dt_want_t;
 
@@ -39,7 +40,7 @@ dt_status_t dt__channels_turn(dt_channels_t *c, uint32_t k) DT_MUST_USE;
 dt_status_t dt__channels_allow(dt_channels_t *c, uint32_t b, uint32_t dim, bool *out) DT_MUST_USE;
 // Buffer `b` is to have `dim` innermost: the search goes on from it.
 dt_status_t dt__channels_reach(dt_channels_t *c, uint32_t b, uint32_t dim) DT_MUST_USE;
-dt_status_t dt__channels_want(dt_channels_t *c, uint32_t k, uint32_t stage, uint32_t load,
-                              uint32_t dim) DT_MUST_USE;
+// Kernel k wants it; the first five fields say what.
+dt_status_t dt__channels_want(dt_channels_t *c, dt_want_t want) DT_MUST_USE;
 
 #endif // DT_FUSE_CHANNELS_PRIVATE_H

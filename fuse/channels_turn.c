@@ -12,6 +12,7 @@
 // Products for each element that is copied into another order and back, from which on one turned
 // convolution by itself is faster. `scripts/bench conv` (bench/bench_conv.c) measures.
 #define COPY_TERMS 512
+#define DEVICE_UNIT 16 // bytes
 
 // The loop of the sum that `e` is, as its number, or n_loops.
 static uint32_t term_loop(const dt_stage_t *stage, dt_sym_t e) {
@@ -222,6 +223,32 @@ static bool worth_copies(const dt_program_t *program, const dt_kernel_t *kernel,
          (double)rows * (double)terms >= COPY_TERMS * ((double)channels + (double)rows);
 }
 
+// Devices copy units of whole vectors. Few channels of an argument, which is copied anyway, get as
+// many more, of zeros, as make up one; *out_size: how many there are then, or none.
+static dt_status_t fill_units(dt_channels_t *c, dt_kernel_t *kernel, uint32_t loop,
+                              dt_contraction_t *roles, dt_sym_t *out_size) {
+  dt_program_t *program = c->program;
+  dt_stage_t *stage = roles->stage, fresh;
+  const dt_inst_t *x = &stage->insts.items[roles->a];
+  int64_t channels = 0, unit = DEVICE_UNIT / (int64_t)dt_dtype_size(x->dtype);
+  if (!dt__target_has_teams(c->target) || c->open[x->buffer.id - 1] ||
+      !dt__sym_is_const(program->env, stage->extents[loop], &channels) || channels % unit == 0)
+    return NULL;
+  *out_size = dt__sym_const(program->env, (channels + unit - 1) / unit * unit);
+  dt_sym_t var = dt__sym_new_loop(program->env, *out_size);
+  dt__stage_start(&fresh, stage);
+  dt_body_copy_t copy = {.program = program, .into = &fresh, .from = stage, .mask = DT_NO_INST};
+  DT_TRY(dt__body_rename(&copy, stage->vars[loop], var));
+  DT_TRY(dt__body_copy(&copy));
+  DT_TRY(dt__body_copy_results(&copy));
+  fresh.vars[loop] = var;
+  fresh.extents[loop] = *out_size;
+  *stage = fresh;
+  return dt__product_roles(program, kernel, roles, NULL)
+             ? dt__symenv_status(program->env)
+             : DT_FAIL(DT_E_INTERNAL, "fuse: %s lost its matrix form", kernel->name);
+}
+
 // Turns kernel k if its result can have its channels innermost.
 dt_status_t dt__channels_turn(dt_channels_t *c, uint32_t k) {
   dt_program_t *program = c->program;
@@ -257,12 +284,16 @@ dt_status_t dt__channels_turn(dt_channels_t *c, uint32_t k) {
   c->turned[k] = allowed;
   if (!allowed)
     return NULL;
+  dt_sym_t wide = DT_SYM_NONE_ID;
+  DT_TRY(fill_units(c, &fresh, loop, &roles, &wide));
   put_last(roles.stage, loop);
   c->alone = worth_copies(program, &fresh, &roles);
   program->kernels.items[k] = fresh;
   DT_LOG(DT_LOG_FUSION, 1, "%s: places are rows", fresh.name);
-  DT_TRY(dt__channels_want(c, k, 0, roles.a, dim));
+  DT_TRY(dt__channels_want(
+      c, (dt_want_t){.kernel = k, .load = roles.a, .dim = dim, .size = wide}));
   if (dt__target_has_teams(c->target)) // nothing packs them
-    DT_TRY(dt__channels_want(c, k, 0, roles.b, channels_of_w));
+    DT_TRY(dt__channels_want(
+        c, (dt_want_t){.kernel = k, .load = roles.b, .dim = channels_of_w, .size = wide}));
   return c->dim[store->buffer.id - 1] ? NULL : dt__channels_reach(c, store->buffer.id - 1, own);
 }

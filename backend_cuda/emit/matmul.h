@@ -101,12 +101,14 @@ typedef struct dt_tile_t {
   LLVMValueRef row;     // while rows of the C tile are finished: which one
 } dt_tile_t;
 
-// Sums over several loops, and masks (matmul_terms.c). Whether each condition of the mask moves with
-// one of the stage's loops at most, and not the last, so that few bits say for each row what it has.
+// Sums over several loops, and masks (matmul_terms.c). Whether each condition of the mask moves
+// with one of the stage's loops at most, and not the last, so that few bits say for each row what
+// it has.
 bool dt__matmul_tests_apart(dt_program_t *program, const dt_stage_t *stage, uint32_t mask);
 // Each loop's number at place `at_k` of the sum, an integer of any width.
 void dt__matmul_terms(dt_tile_t *t, LLVMValueRef at_k, LLVMValueRef *out);
-// A row's bits (i32), at `level`, above which it is bound; and whether it has an element there (i1).
+// A row's bits (i32), at `level`, above which it is bound; and whether it has an element there
+// (i1).
 LLVMValueRef dt__matmul_row_bits(dt_tile_t *t, uint32_t mask, uint32_t level);
 LLVMValueRef dt__matmul_row_has(dt_tile_t *t, LLVMValueRef bits, const LLVMValueRef *terms);
 

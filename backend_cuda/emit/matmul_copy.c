@@ -144,8 +144,8 @@ static void place_row(dt_tile_t *t, const dt_operand_t *o, const dt_operand_plac
 }
 
 // The thread's first unit in the first tile. Its other units are so many rows of the tile further,
-// or each has a place of its own; the other tiles are so many steps of k further: steps are the same
-// for all threads.
+// or each has a place of its own; the other tiles are so many steps of k further: steps are the
+// same for all threads.
 static void begin_units(dt_tile_t *t, const dt_operand_t *o, dt_units_t *units) {
   dt_body_t *k = t->k;
   dt_emit_t *m = k->m;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sums over several loops, as the windows of a convolution: their terms are counted by one number,
-// k, the last loop innermost. A mask that leaves out what is outside of an image says for each value
-// of each loop but the last whether a row has an element there; a row's answers are the bits of one
-// register, which is made once a tile:
+// k, the last loop innermost. A mask that leaves out what is outside of an image says for each
+// value of each loop but the last whether a row has an element there; a row's answers are the bits
+// of one register, which is made once a tile:
 //
 //   bit      0   1   2  |  3   4   5        row p has (dy, dx, …) where bits dy and 3 + dx are set
 //   loop     dy = 0 1 2 |  dx = 0 1 2

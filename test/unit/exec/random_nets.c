@@ -17,11 +17,11 @@ static int64_t pick(random_net_t *net, const int64_t *values, size_t n) {
        sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
 
 // Rounded where they are made, or in the program.
-static dt_tensor_t *as_halves(const random_net_t *net, dt_tensor_t *numbers) {
-  dt_tensor_t *made = tensor_empty(net->dtype, 4, dt_tensor_sizes(numbers));
+static dt_tensor_t *as_halves(dt_dtype_t dtype, dt_tensor_t *numbers) {
+  dt_tensor_t *made = tensor_empty(dtype, 4, dt_tensor_sizes(numbers));
   const float *from = dt_tensor_data(numbers);
   for (int64_t i = 0; i < dt_tensor_count(made); i++)
-    if (net->dtype == DT_F16)
+    if (dtype == DT_F16)
       ((dt_f16_t *)dt_tensor_data(made))[i] = dt__f16_round(from[i]);
     else
       ((dt_bf16_t *)dt_tensor_data(made))[i] = dt__bf16_round(from[i]);
@@ -40,7 +40,7 @@ static dt_value_t constant(dt_trace_t *t, random_net_t *net, const int64_t sizes
     for (int64_t i = 0; i < dt_tensor_count(net->constants[k]); i++)
       data[i] *= (float)scale;
     if (net->dtype != DT_F32 && k % 4)
-      net->constants[k] = as_halves(net, net->constants[k]);
+      net->constants[k] = as_halves(net->dtype, net->constants[k]);
   }
   char name[16];
   snprintf(name, sizeof name, "w%u", k);
@@ -225,7 +225,7 @@ dt_status_t random_net(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, voi
   random_net_t *net = closure;
   const part_t *from = net->norms ? norm_parts : parts;
   int64_t most = (int64_t)(net->norms ? sizeof norm_parts : sizeof parts) / (int64_t)sizeof *parts;
-  image_t x = {dt_cast(t, in[0], net->dtype), net->channels};
+  image_t x = {in[0], net->channels};
   net->rng = (rng_t){net->seed};
   net->n_constants = 0;
   x = dense(t, net, x);
@@ -238,7 +238,7 @@ dt_status_t random_net(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, voi
 dt_function_t *random_net_function(fixture_t *fixture, random_net_t *net, dt_answer_t answer) {
   const dt_dim_decl_t dims[4] = {
       {.name = "n"}, {.is_static = true, .value = net->channels}, {.name = "h"}, {.name = "w"}};
-  const dt_input_decl_t input = {.name = "x", .dtype = DT_F32, .rank = 4, .dims = dims};
+  const dt_input_decl_t input = {.name = "x", .dtype = net->dtype, .rank = 4, .dims = dims};
   dt_function_options_t options = options_of(1, &input);
   options.answer = answer;
   return function_of(fixture, random_net, net, &options);
@@ -246,8 +246,8 @@ dt_function_t *random_net_function(fixture_t *fixture, random_net_t *net, dt_ans
 
 // Rows of elements with gaps between them, where `gap` is not 0; with some values that are no
 // numbers, where `odd`.
-dt_tensor_t *random_image(rng_t *rng, const int64_t sizes[4], int64_t gap, bool odd,
-                          dt_tensor_t **base) {
+dt_tensor_t *random_image(rng_t *rng, dt_dtype_t dtype, const int64_t sizes[4], int64_t gap,
+                          bool odd, dt_tensor_t **base) {
   const int64_t wide[4] = {sizes[0], sizes[1], sizes[2], sizes[3] + gap};
   *base = tensor_f32(rng, 4, wide);
   float *data = dt_tensor_data(*base);
@@ -255,5 +255,7 @@ dt_tensor_t *random_image(rng_t *rng, const int64_t sizes[4], int64_t gap, bool 
   static const float values[] = {NAN, INFINITY, -INFINITY};
   for (int k = 0; odd && k < 3; k++)
     data[rng_between(rng, 0, count - 1)] = values[k];
-  return tensor_over(DT_F32, 4, sizes, dt_tensor_strides(*base), data);
+  if (dtype != DT_F32)
+    *base = as_halves(dtype, *base);
+  return tensor_over(dtype, 4, sizes, dt_tensor_strides(*base), dt_tensor_data(*base));
 }

@@ -11,7 +11,7 @@ static int setup(void **state) { return fixture_open(state, 2, 9); }
 
 static void compare(fixture_t *fixture, dt_function_t *code, dt_function_t *evaluator,
                     const int64_t sizes[4], int64_t gap, bool odd, uint64_t seed) {
-  dt_tensor_t *base = NULL, *x = random_image(&fixture->rng, sizes, gap, odd, &base);
+  dt_tensor_t *base = NULL, *x = random_image(&fixture->rng, DT_F32, sizes, gap, odd, &base);
   dt_tensor_t *y = NULL, *z = NULL;
   char what[96];
   snprintf(what, sizeof what, "network %llu at %lld x %lld x %lld%s", (unsigned long long)seed,

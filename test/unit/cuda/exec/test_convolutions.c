@@ -10,8 +10,8 @@
 
 static uint64_t nets = 8;
 
-// Of results, which are near 1: what some roundings of halves on the way make. A window that is read
-// from elsewhere is off by as much as there is.
+// Of results, which are near 1: what some roundings of halves on the way make. A window that is
+// read from elsewhere is off by as much as there is.
 typedef struct kind_t {
   dt_dtype_t dtype;
   double tolerance;
@@ -20,7 +20,7 @@ static const kind_t kinds[] = {{DT_F32, 1e-3}, {DT_F16, 5e-2}, {DT_BF16, 4e-1}};
 
 static void compare(fixture_t *f, dt_session_t *host, dt_function_t *code, dt_function_t *evaluator,
                     const random_net_t *net, const int64_t sizes[4], bool odd, double tolerance) {
-  dt_tensor_t *base = NULL, *x = random_image(&f->rng, sizes, 0, odd, &base);
+  dt_tensor_t *base = NULL, *x = random_image(&f->rng, net->dtype, sizes, 0, odd, &base);
   dt_tensor_t *there = tensor_upload(f->session, x), *y = NULL, *z = NULL;
   char what[128];
   snprintf(what, sizeof what, "%s network %llu of %u parts at %lld x %lld x %lld%s",
@@ -54,7 +54,7 @@ static void check_all(kind_t kind) {
   f.rng = (rng_t){11};
   for (uint64_t seed = 1; seed <= nets; seed++) {
     random_net_t net = {.seed = seed,
-                        .channels = seed % 4 == 3 ? 5 : 8 * (int64_t)(seed % 4 + 1),
+                        .channels = seed % 4 == 3 ? 3 : 8 * (int64_t)(seed % 4 + 1),
                         .dtype = kind.dtype,
                         .steps = (uint32_t)(seed % 3)};
     check(&f, host, &net, kind.tolerance);
