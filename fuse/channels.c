@@ -299,8 +299,7 @@ static dt_status_t want_weights(dt_channels_t *c, uint32_t k, uint32_t s, dt_sym
       continue;
     uint32_t dim = walked_dim(program, load->buffer, load->index, loop);
     if (dim < dt__program_buffer(program, load->buffer)->rank && !is_wanted(c, k, s, i))
-      DT_TRY(
-          dt__channels_want(c, (dt_want_t){.kernel = k, .stage = s, .load = i, .dim = dim}));
+      DT_TRY(dt__channels_want(c, (dt_want_t){.kernel = k, .stage = s, .load = i, .dim = dim}));
   }
   return NULL;
 }

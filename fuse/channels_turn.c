@@ -290,8 +290,7 @@ dt_status_t dt__channels_turn(dt_channels_t *c, uint32_t k) {
   c->alone = worth_copies(program, &fresh, &roles);
   program->kernels.items[k] = fresh;
   DT_LOG(DT_LOG_FUSION, 1, "%s: places are rows", fresh.name);
-  DT_TRY(dt__channels_want(
-      c, (dt_want_t){.kernel = k, .load = roles.a, .dim = dim, .size = wide}));
+  DT_TRY(dt__channels_want(c, (dt_want_t){.kernel = k, .load = roles.a, .dim = dim, .size = wide}));
   if (dt__target_has_teams(c->target)) // nothing packs them
     DT_TRY(dt__channels_want(
         c, (dt_want_t){.kernel = k, .load = roles.b, .dim = channels_of_w, .size = wide}));
