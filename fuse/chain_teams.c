@@ -4,6 +4,7 @@
 // rows: then all processors work, and none works long. With many tiles they have many rows: then
 // less is read and computed again. Tiles are as wide as the head's columns if these are few, as in
 // attention.
+#include "fuse/attention.h"
 #include "fuse/body.h"
 #include "fuse/operands.h"
 #include "fuse/teams.h"
@@ -34,6 +35,7 @@ typedef enum tile_kind_t {
   TILE_SOME,
   TILE_MANY,
   TILE_MOST, // of scores' chains alone
+  TILE_KEYS, // of attention's alone, whose scores are made a block of keys at a time
   TILE_KINDS,
   TILE_GROUPS = TILE_KINDS
 } tile_kind_t;
@@ -51,12 +53,13 @@ static const tile_t heads[TILE_KINDS][WIDTHS] = {
      {64, 64, 64, 128, 32, 16, 4},
      {LARGEST, 64, 128, 128, 32, 32, 3}},
     {{32, 128, 32, 128, 32, 16, 4}, {LARGEST, 0, 0, 0, 0, 0, 0}},
+    {{LARGEST, 128, 128, 128, 64, 32, 2}},
 };
 // Products that make rows for another.
 static const tile_t makers[TILE_KINDS] = {
     {LARGEST, 16, 128, 128, 16, 16, 3}, {LARGEST, 16, 128, 128, 16, 16, 3},
     {LARGEST, 32, 128, 128, 16, 32, 3}, {LARGEST, 64, 128, 128, 32, 32, 3},
-    {LARGEST, 128, 64, 64, 32, 32, 2},
+    {LARGEST, 128, 64, 64, 32, 32, 2},  {LARGEST, 128, 64, 64, 32, 32, 2},
 };
 // Of wider elements (4, 8), heads and makers.
 static const tile_t wider[2][TILE_KINDS] = {
@@ -82,6 +85,8 @@ static const group_tile_t group_tiles[] = {
 #define LEAST_RING 3           // tiles
 #define OTHER_SHARED (4 << 10) // bytes that a block may have besides
 #define PANEL 64               // columns
+#define KEYS 64                // of which attention has scores at a time
+#define SHORT 256 // scores of a row, up to which other tiles keep all of them in registers
 
 // What lies in shared memory: halves where both factors are, else what is summed.
 static size_t factor_bytes(const dt_contraction_t *c) {
@@ -115,15 +120,17 @@ static dt_schedule_t schedule_of(const dt_contraction_t *c, const tile_t *tile,
                                  const dt_schedule_t *first) {
   dt_schedule_t out = *first;
   out.predicate = DT_SYM_NONE_ID;
-  out.team_matmul = (dt_team_matmul_t){.a = c->a,
-                                       .b = c->b,
-                                       .tile_rows = tile->tile_rows,
-                                       .tile_cols = tile->tile_cols,
-                                       .groups = first->team_matmul.groups,
-                                       .group_rows = tile->rows,
-                                       .group_cols = tile->cols,
-                                       .depth = tile->depth / (uint32_t)factor_bytes(c),
-                                       .ring = tile->ring};
+  out.team_matmul = (dt_team_matmul_t){
+      .a = c->a,
+      .b = c->b,
+      .tile_rows = tile->tile_rows,
+      .tile_cols = tile->tile_cols,
+      .groups = first->team_matmul.groups,
+      .group_rows = tile->rows,
+      .group_cols = tile->cols,
+      .depth = tile->depth / (uint32_t)factor_bytes(c),
+      .ring = tile->ring,
+      .keys = tile == &heads[TILE_KEYS][0] || tile == &makers[TILE_KEYS] ? KEYS : 0};
   return out;
 }
 
@@ -150,12 +157,26 @@ static dt_sym_t most_condition(dt_symenv_t *env, dt_sym_t items, dt_sym_t rows,
   return dt__sym_and(env, enough, dt__sym_lt(env, dt__sym_const(env, tile->tile_rows / 2), rows));
 }
 
+// Rows fill more than half of a tile, and are longer than others keep in registers; or they are
+// longer than those of many rows do, and most processors have a tile.
+static dt_sym_t keys_condition(dt_symenv_t *env, dt_sym_t items, dt_sym_t rows,
+                               const dt_matmul_common_t *tile, dt_sym_t length,
+                               int64_t processors) {
+  dt_sym_t enough = dt__sym_le(env, dt__sym_const(env, processors * 3 / 4), items);
+  enough = dt__sym_and(env, enough, dt__sym_lt(env, dt__sym_const(env, USUAL), length));
+  dt_sym_t longer = dt__sym_lt(env, dt__sym_const(env, SHORT), length);
+  return dt__sym_and(env, dt__sym_or(env, enough, longer),
+                     dt__sym_lt(env, dt__sym_const(env, tile->tile_rows / 2), rows));
+}
+
 // The condition under which tiles of this kind are taken. It is asked only where none of those
 // offered before holds. `items` is the number of tiles, over the batch too; `all` is the number of
 // processors:
 //
 //   factors  kind   condition
 //   halves   LEAST  rows <= tile_rows or items <= all
+//            KEYS   tile_rows / 2 < rows, and SHORT < length, or USUAL < length and
+//                   3/4 all <= items
 //            FEW    items <= all
 //            MOST   2 all <= items, length <= USUAL, tile_rows / 2 < rows
 //            MANY   3/4 all <= items, tile_rows / 2 < rows;
@@ -177,6 +198,8 @@ static dt_sym_t condition_of(dt_program_t *program, const dt_kernel_t *kernel,
     return kind == TILE_LEAST ? few : dt__sym_const(env, kind == TILE_MANY);
   dt_sym_t items = items_of(program, kernel, tile), all = dt__sym_const(env, processors);
   dt_sym_t fits = dt__sym_le(env, items, all);
+  if (kind == TILE_KEYS)
+    return keys_condition(env, items, rows, tile, length, processors);
   if (kind == TILE_LEAST)
     return dt__sym_or(env, few, fits);
   if (kind == TILE_FEW)
@@ -211,6 +234,7 @@ typedef struct offers_t {
   const dt_contraction_t *c;
   dt_schedule_t first;
   dt_sym_t length; // of scores; none: there are no such
+  bool attention;
   tile_kind_t *kinds;
   bool done; // one is offered that is always right
 } offers_t;
@@ -298,6 +322,8 @@ static bool follows_rows(dt_program_t *program, dt_kernel_chain_t chain) {
 static dt_status_t offer_kind(offers_t *o, tile_kind_t kind, bool by_groups) {
   const tile_t *tile = tile_of(o->program, o->c, kind, true);
   bool most = kind == TILE_MOST;
+  if (kind == TILE_KEYS && !o->attention)
+    return NULL;
   if (!tile->ring || (most && (!o->length.id || o->target->l1_bytes / 2 < MOST_BYTES)))
     return NULL;
   dt_schedule_t own = schedule_of(o->c, tile, &o->first);
@@ -312,7 +338,9 @@ static dt_status_t offer_kind(offers_t *o, tile_kind_t kind, bool by_groups) {
 
 static dt_status_t head_schedules(dt_program_t *program, dt_kernel_chain_t chain,
                                   const dt_target_t *target, tile_kind_t *out_kinds) {
-  static const tile_kind_t order[] = {TILE_LEAST, TILE_FEW, TILE_MOST, TILE_MANY, TILE_SOME};
+  static const tile_kind_t order[] = {TILE_KEYS, TILE_LEAST, TILE_FEW,
+                                      TILE_MOST, TILE_MANY,  TILE_SOME};
+  dt_attention_t attention;
   dt_kernel_t *head = &program->kernels.items[chain.end - 1];
   dt_contraction_t c;
   DT_TRY(roles_of(program, head, &c));
@@ -322,6 +350,7 @@ static dt_status_t head_schedules(dt_program_t *program, dt_kernel_chain_t chain
                 .c = &c,
                 .first = head->schedules.items[0],
                 .length = length_of(program, chain),
+                .attention = !target->strict_fp && dt__chain_attention(program, chain, &attention),
                 .kinds = out_kinds};
   bool by_groups =
       target->matrix_groups && factor_bytes(&c) == HALF && follows_rows(program, chain);

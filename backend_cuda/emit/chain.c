@@ -77,6 +77,10 @@ dt_status_t dt__cuda_chain(dt_program_t *program, uint32_t head, uint32_t s, boo
   *out = (dt_cuda_chain_t){.kernels = dt__kernel_chain(program, head), .schedule = s};
   if (head + 1 != out->kernels.end)
     return DT_FAIL(DT_E_INTERNAL, "chain: kernel %u is not the last one", head);
+  const dt_kernel_t *last = &program->kernels.items[head];
+  if (s < last->schedules.len && last->schedules.items[s].kind == DT_SCHEDULE_TEAM_MATMUL &&
+      last->schedules.items[s].team_matmul.keys)
+    return dt__chain_keys_plan(program, strict, out);
   for (uint32_t k = 0; k < count_of(out); k++) {
     const dt_kernel_t *kernel = member(program, out, k);
     if (s >= kernel->schedules.len)
@@ -420,8 +424,9 @@ void dt__cuda_chain_item(dt_body_t *k, const dt_cuda_chain_t *chain, LLVMValueRe
   note_written(k, chain);
   dt__body_at(k, ITEM);
   t.first_row = LLVMBuildMul(m->b, digits[n - 2], dt__emit_i64(m, t.tile_rows), "");
-  if (chain->in_registers) {
-    emit_member(&t, t.head, dt__chain_scores);
+  bool keys = k->schedule->team_matmul.keys != 0;
+  if (chain->in_registers || keys) {
+    emit_member(&t, t.head, keys ? dt__chain_keys : dt__chain_scores);
     dt__body_at(k, ITEM);
     return;
   }

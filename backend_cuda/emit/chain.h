@@ -47,6 +47,13 @@ uint32_t dt__chain_scores_bytes(dt_program_t *program, bool strict, dt_cuda_chai
 // The whole item, at ITEM, of a chain whose items are in_registers.
 void dt__chain_scores(dt_chain_item_t *t);
 
+// ---- Attention by blocks of keys (chain_keys.c) ---------------------------------------------------
+// Shared memory and blocks of a chain whose head's schedule says so. DT_E_INTERNAL: it is no such.
+dt_status_t dt__chain_keys_plan(dt_program_t *program, bool strict,
+                                dt_cuda_chain_t *chain) DT_MUST_USE;
+// The whole item, at ITEM.
+void dt__chain_keys(dt_chain_item_t *t);
+
 // ---- Products of halves out of shared memory (chain_product*.c) -----------------------------------
 // Bytes that such a product needs; 0: the kernel has another form.
 uint32_t dt__chain_product_bytes(const dt_program_t *program, const dt_kernel_t *kernel,

@@ -29,9 +29,11 @@ typedef struct dt_scores_t {
   uint32_t warps_m, warps_n, n_reductions;
   uint32_t steps; // by which warps take the tile's rows, those side by side at once
   // One version.
-  uint32_t vectors; // of a row that a thread has
-  bool whole;       // vectors are: all in the row or none
-  bool full;        // all are in the row
+  uint32_t vectors;              // of a row that a thread has
+  bool whole;                    // vectors are: all in the row or none
+  bool full;                     // all are in the row
+  LLVMValueRef first_col;        // i64: of those in registers; NULL: it is the row's first
+  LLVMValueRef k_stage, v_stage; // i32, bytes behind k_at and v_at; NULL: none
   uint32_t k_at, v_at, sums_at, parts_at, bytes, row_pitch, col_pitch, sums_pitch; // bytes
   LLVMValueRef shared;
   LLVMValueRef tid, lane, quad_lane, warp_row, warp_col; // i32
@@ -70,12 +72,15 @@ void dt__scores_place_thread(dt_scores_t *s);
 void dt__scores_place_rows(dt_scores_t *s);
 // The first product, into s->sums.
 void dt__scores_multiply(dt_scores_t *s);
-// Parts of the second product's rows, of this warp's columns, into s->sums.
+// Parts of the second product's rows, of this warp's columns, into s->sums; or added to them.
 void dt__scores_multiply_rows(dt_scores_t *s);
+void dt__scores_add_rows(dt_scores_t *s);
 
 // ---- Between and after the products (chain_scores_rows.c) -----------------------------------------
 // s->values, of s->sums: the stages that follow the first product.
 void dt__scores_make(dt_scores_t *s);
+// The first of this thread's columns in its vector number c: i32, from s->first_col on.
+LLVMValueRef dt__scores_column(dt_scores_t *s, uint32_t c);
 // s->fragments, of s->values: the row kernel.
 void dt__scores_make_rows(dt_scores_t *s);
 // The stages that follow the second product, on the sums of all warps.

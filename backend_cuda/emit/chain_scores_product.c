@@ -114,6 +114,7 @@ void dt__scores_multiply(dt_scores_t *s) {
   LLVMValueRef col = add(m, low_bits(m, s->lane, 7), times(m, high, 8));
   LLVMValueRef b_at = times(m, add(m, times(m, s->warp_col, BLOCK), col), s->row_pitch);
   b_at = add(m, b_at, times(m, low_bits(m, down(m, s->lane, 3), 1), 16));
+  b_at = s->k_stage ? add(m, b_at, s->k_stage) : b_at;
   for (uint32_t i = 0; i < s->vectors * 8; i++)
     s->sums[i] = LLVMConstNull(m->t_f32);
   for (uint32_t deep = 0; deep < fragments_in(s->depth); deep++) {
@@ -129,13 +130,18 @@ void dt__scores_multiply(dt_scores_t *s) {
 
 // Parts of the second product's rows: of this warp's columns.
 void dt__scores_multiply_rows(dt_scores_t *s) {
+  for (uint32_t i = 0; i < fragments_in(s->cols) * 8; i++)
+    s->sums[i] = LLVMConstNull(s->m->t_f32);
+  dt__scores_add_rows(s);
+}
+
+void dt__scores_add_rows(dt_scores_t *s) {
   dt_emit_t *m = s->m;
   uint32_t across = fragments_in(s->cols);
   LLVMValueRef b[4], row = low_bits(m, s->lane, 15);
   LLVMValueRef at = times(m, add(m, times(m, s->warp_col, BLOCK), row), s->col_pitch);
   at = add(m, at, times(m, down(m, s->lane, 4), 16));
-  for (uint32_t i = 0; i < across * 8; i++)
-    s->sums[i] = LLVMConstNull(m->t_f32);
+  at = s->v_stage ? add(m, at, s->v_stage) : at;
   for (uint32_t c = 0; c < s->vectors; c++)
     for (uint32_t j = 0; j < across; j++) {
       uint32_t from = s->v_at + c * BLOCK * s->warps_n * s->col_pitch + j * BLOCK * HALF;

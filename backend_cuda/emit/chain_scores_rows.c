@@ -38,8 +38,7 @@ static LLVMValueRef columns_end(dt_scores_t *s) {
   return LLVMBuildTrunc(s->m->b, s->extent_n, s->m->t_i32, "");
 }
 
-// The first of this thread's columns in its vector number c.
-static LLVMValueRef column_of(dt_scores_t *s, uint32_t c) {
+LLVMValueRef dt__scores_column(dt_scores_t *s, uint32_t c) {
   dt_emit_t *m = s->m;
   LLVMValueRef col = add(m, times(m, s->warp_col, BLOCK), times(m, s->quad_lane, LANES));
   return add(m, col, i32(m, c * BLOCK * s->warps_n));
@@ -55,10 +54,15 @@ static LLVMValueRef score_group(dt_scores_t *s, uint32_t r, uint32_t c) {
   for (uint32_t i = 0; i < LANES; i++)
     s->group[i] = s->sums[(c * 2 + i / 2) * 4 + r * 2 + i % 2];
   LLVMValueRef last = LLVMBuildSub(m->b, columns_end(s), i32(m, lanes), "");
+  if (s->first_col)
+    last = LLVMBuildSub(m->b, s->extent_n, dt__emit_i64(m, lanes), "");
   for (s->first = 0; s->first < LANES; s->first += lanes) {
     dt__body_at(k, ROUND);
-    LLVMValueRef at = add(m, column_of(s, c), i32(m, s->first));
-    follow(s, wide(m, s->full ? at : lesser(m, at, last)), lanes);
+    LLVMValueRef at = add(m, dt__scores_column(s, c), i32(m, s->first));
+    if (s->first_col)
+      at = LLVMBuildNSWAdd(m->b, wide(m, at), s->first_col, "");
+    at = s->full ? at : lesser(m, at, last);
+    follow(s, s->first_col ? at : wide(m, at), lanes);
     dt__body_at(k, ROUND);
     if (lanes == LANES)
       return k->resident.held_value;
@@ -184,7 +188,7 @@ static void join_warps(dt_scores_t *s, const dt_stage_t *stage, row_t rows[2]) {
 static LLVMValueRef within(dt_scores_t *s, uint32_t c, LLVMValueRef value) {
   dt_emit_t *m = s->m;
   LLVMTypeRef pair = LLVMVectorType(m->t_i32, 2);
-  LLVMValueRef end = columns_end(s), at = column_of(s, c);
+  LLVMValueRef end = columns_end(s), at = dt__scores_column(s, c);
   if (s->full)
     return LLVMBuildBitCast(m->b, value, pair, "");
   if (s->whole) {
@@ -313,7 +317,12 @@ static void finish_group(dt_scores_t *s, LLVMValueRef number) {
   LLVMValueRef last = LLVMBuildNSWSub(m->b, s->extent_m, dt__emit_i64(m, 1), "");
   k->chain.live = below(m, at, s->extent_m);
   dt__bind_symbol(k, s->head_plan.a.var, ROUND, lesser(m, at, last));
-  follow(s, wide(m, times(m, four, LANES)), LANES);
+  uint32_t lanes = s->first_col && !s->whole ? 1 : LANES;
+  for (s->first = 0; s->first < LANES; s->first += lanes) {
+    dt__body_at(k, ROUND);
+    follow(s, wide(m, add(m, times(m, four, LANES), i32(m, s->first))), lanes);
+  }
+  s->first = 0;
   k->chain.live = NULL;
 }
 

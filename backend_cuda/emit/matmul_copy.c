@@ -201,15 +201,11 @@ typedef struct part_t {
 static part_t part_of(dt_tile_t *t, const dt_operand_t *o, const dt_units_t *units, uint32_t number,
                       LLVMValueRef first_k) {
   dt_emit_t *m = t->k->m;
-  uint32_t element = (uint32_t)dt_dtype_size(o->dtype);
   part_t part = {.along = number * row_elements(o)};
-  if (o->along_k) {
+  if (o->along_k)
     part.at_k = LLVMBuildAdd(m->b, units->k, dt__emit_i32(m, part.along), "");
-    part.inside = below(m, part.at_k, left_of(t, first_k));
-  }
   if (!has_terms(t)) {
-    part.step = LLVMBuildAdd(m->b, LLVMBuildMul(m->b, first_k, units->by_k, ""),
-                             dt__emit_i64(m, part.along * element), "");
+    part.step = LLVMBuildMul(m->b, first_k, units->by_k, "");
     return part;
   }
   LLVMValueRef first = LLVMBuildTrunc(m->b, first_k, m->t_i32, "");
@@ -224,24 +220,28 @@ static part_t part_of(dt_tile_t *t, const dt_operand_t *o, const dt_units_t *uni
 
 // Nothing is read outside of the matrix: the address may then be one that does not exist.
 static void copy_unit(dt_tile_t *t, const dt_operand_t *o, const dt_units_t *units,
-                      const part_t *part, uint32_t i, LLVMValueRef first_k, LLVMValueRef to) {
+                      const part_t *part, uint32_t i, LLVMValueRef first_k, LLVMValueRef at) {
   dt_emit_t *m = t->k->m;
-  uint32_t rows = i * unit_rows(t, o);
+  uint32_t rows = i * unit_rows(t, o), element = (uint32_t)dt_dtype_size(o->dtype);
+  bool each = o->scattered || o->mask != DT_NO_INST; // rows have places of their own
   LLVMValueRef var =
       LLVMBuildNSWAdd(m->b, units->var, dt__emit_i64(m, o->along_k ? rows : part->along), "");
-  LLVMValueRef inside = part->inside;
-  if (!o->along_k)
-    inside = below(m, LLVMBuildAdd(m->b, units->k, dt__emit_i32(m, rows), ""), left_of(t, first_k));
-  inside = LLVMBuildAnd(m->b, below(m, var, units->extent), inside, "");
+  LLVMValueRef at_k =
+      o->along_k ? part->at_k : LLVMBuildAdd(m->b, units->k, dt__emit_i32(m, rows), "");
+  LLVMValueRef inside =
+      LLVMBuildAnd(m->b, below(m, var, units->extent), below(m, at_k, left_of(t, first_k)), "");
   if (o->mask != DT_NO_INST)
     inside = LLVMBuildAnd(m->b, inside, dt__matmul_row_has(t, units->bits[i], part->terms), "");
   LLVMValueRef bytes = LLVMBuildSelect(m->b, inside, dt__emit_i32(m, 16), dt__emit_i32(m, 0), "");
-  bool each = o->scattered || o->mask != DT_NO_INST;
-  LLVMValueRef from = each ? units->row[i] : units->from, step = part->step;
+  LLVMValueRef step = part->step;
   if (!each)
     step =
         LLVMBuildAdd(m->b, step, LLVMBuildMul(m->b, units->by_row, dt__emit_i64(m, rows), ""), "");
+  if (!has_terms(t))
+    step = LLVMBuildAdd(m->b, step, dt__emit_i64(m, part->along * element), "");
+  LLVMValueRef to = LLVMBuildAdd(m->b, at, units->to, "");
   uint32_t plus = rows * o->pitch + part->along / row_elements(o) * part_bytes(o);
+  LLVMValueRef from = each ? units->row[i] : units->from;
   (t->early ? dt__cuda_copy_early : dt__ptx_copy)(m, dt__matmul_shared(t, to, plus),
                                                   dt__emit_offset(m, from, step), bytes);
 }
@@ -249,12 +249,11 @@ static void copy_unit(dt_tile_t *t, const dt_operand_t *o, const dt_units_t *uni
 static void copy_parts(dt_tile_t *t, const dt_operand_t *o, const dt_units_t *units, uint32_t count,
                        LLVMValueRef first_k, LLVMValueRef at) {
   uint32_t each = pieces_of_part(t, o, unit_elements(o));
-  LLVMValueRef to = LLVMBuildAdd(t->k->m->b, at, units->to, "");
   part_t part = {0};
   for (uint32_t i = 0; i < count; i++) {
     if (i == 0 || (each && i % each == 0))
       part = part_of(t, o, units, each ? i / each : 0, first_k);
-    copy_unit(t, o, units, &part, each ? i % each : i, first_k, to);
+    copy_unit(t, o, units, &part, each ? i % each : i, first_k, at);
   }
 }
 

@@ -9,7 +9,6 @@
 //
 #include "backend_cuda/emit/matmul.h"
 #include "backend_llvm/emit/index.h"
-#include "fuse/body.h"
 
 #define MOST_BITS 32
 

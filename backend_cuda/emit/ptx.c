@@ -50,6 +50,13 @@ void dt__ptx_copy(dt_emit_t *m, LLVMValueRef to, LLVMValueRef from, LLVMValueRef
   (void)call(m, "llvm.nvvm.cp.async.cg.shared.global.16.s", args, 3);
 }
 
+LLVMValueRef dt__ptx_power(dt_emit_t *m, LLVMValueRef x) {
+  const char *name = m->device->fast.exp2;
+  return LLVMIntrinsicIsOverloaded(LLVMLookupIntrinsicID(name, strlen(name)))
+             ? dt__emit_intrinsic1(m, name, x)
+             : call(m, name, &x, 1);
+}
+
 void dt__ptx_copies_commit(dt_emit_t *m) {
   LLVMValueRef none[1] = {dt__emit_i32(m, 0)};
   (void)call(m, "llvm.nvvm.cp.async.commit.group", none, 0);

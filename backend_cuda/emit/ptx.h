@@ -31,6 +31,8 @@ void dt__ptx_matrices(dt_emit_t *m, LLVMValueRef from, bool transposed, LLVMValu
 // c += a * b for a 16 x 16, b 16 x 8, c 16 x 8 of f32; `dtype`: F16 or BF16.
 void dt__ptx_multiply(dt_emit_t *m, dt_dtype_t dtype, const LLVMValueRef a[4],
                       const LLVMValueRef b[2], LLVMValueRef c[4]);
+// 2^x of an f32, to about its last place; 0 for -inf.
+LLVMValueRef dt__ptx_power(dt_emit_t *m, LLVMValueRef x);
 // What this thread has put into shared memory is there for what goes on by itself in it, too, once
 // threads have met after this.
 void dt__ptx_fence_async(dt_emit_t *m);

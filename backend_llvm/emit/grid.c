@@ -258,7 +258,10 @@ dt_sym_t dt__chain_scratch(dt_emit_t *m, uint32_t head, uint32_t s, dt_sym_t *ou
     return dt__sym_const(m->env, 0);
   if (!kernels[head].chain)
     return dt__scratch_layout(m, &kernels[head], &kernels[head].schedules.items[s], out_offsets);
-  dt_sym_t slabs = place_slabs(m, chain, &kernels[head].schedules.items[s], out_offsets);
+  const dt_schedule_t *schedule = &kernels[head].schedules.items[s];
+  if (schedule->kind == DT_SCHEDULE_TEAM_MATMUL && schedule->team_matmul.keys)
+    return dt__sym_const(m->env, 0); // no row is ever there as a whole
+  dt_sym_t slabs = place_slabs(m, chain, schedule, out_offsets);
   dt_sym_t most = dt__sym_const(m->env, 0);
   for (uint32_t k = chain.first; k < chain.end; k++)
     most = dt__sym_max(

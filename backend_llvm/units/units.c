@@ -62,9 +62,10 @@ static void print_fields(const dt_schedule_t *s, dt_text_t *out) {
                     matmul->own_panels, matmul->bits, matmul->block, matmul->dots,
                     matmul->across.id != 0);
   if (s->kind == DT_SCHEDULE_TEAM_MATMUL)
-    dt__text_printf(out, " matmul %u %u %u %u %u %u %u %u %u %u", team->a, team->b, team->tile_rows,
-                    team->tile_cols, team->groups, team->group_rows, team->group_cols, team->depth,
-                    team->ring, dt__matmul_cluster(team));
+    dt__text_printf(out, " matmul %u %u %u %u %u %u %u %u %u %u %u", team->a, team->b,
+                    team->tile_rows, team->tile_cols, team->groups, team->group_rows,
+                    team->group_cols, team->depth, team->ring, dt__matmul_cluster(team),
+                    team->keys);
 }
 
 // What code depends on besides the kernel's text: the schedule and the numbers of its checks.

@@ -289,7 +289,8 @@ static dt_status_t parse_team_matmul(dt_loop_parser_t *p, dt_team_matmul_t *m) {
   DT_TRY(dt__loop_parse_u32(p, &m->group_cols));
   DT_TRY(parse_field(p, "depth", &m->depth));
   DT_TRY(parse_field(p, "ring", &m->ring));
-  return parse_optional(p, "cluster", &m->cluster);
+  DT_TRY(parse_optional(p, "cluster", &m->cluster));
+  return parse_optional(p, "keys", &m->keys);
 }
 
 // A kind that says nothing of a block has one iteration.

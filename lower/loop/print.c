@@ -286,6 +286,8 @@ static void print_team_matmul(dt_text_t *out, const dt_team_matmul_t *m) {
                   m->ring);
   if (m->cluster)
     dt__text_printf(out, " cluster %u", m->cluster);
+  if (m->keys)
+    dt__text_printf(out, " keys %u", m->keys);
 }
 
 static void print_schedule(dt_loop_printer_t *printer, const dt_schedule_t *schedule) {

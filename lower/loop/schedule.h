@@ -91,6 +91,9 @@ typedef struct dt_team_matmul_t {
   uint32_t group_rows, group_cols; // of the C tile that each group takes
   uint32_t depth, ring;
   uint32_t cluster; // 2; 0: none
+  // Of a chain's head, and of its makers: attention, whose scores are made for so many keys at a
+  // time, 64, in registers alone (fuse/attention.h); 0: rows of scores are made whole.
+  uint32_t keys;
 } dt_team_matmul_t;
 static inline uint32_t dt__matmul_cluster(const dt_team_matmul_t *m) {
   return m->cluster ? m->cluster : 1;

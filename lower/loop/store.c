@@ -8,9 +8,9 @@
 
 _Static_assert(sizeof(dt_inst_t) == 72 && sizeof(dt_store_t) == 32 && sizeof(dt_reduction_t) == 20,
                "print.c and parse_body.c know every field");
-_Static_assert(sizeof(dt_schedule_t) == 80 && sizeof(dt_outer_lanes_t) == 16 &&
+_Static_assert(sizeof(dt_schedule_t) == 88 && sizeof(dt_outer_lanes_t) == 16 &&
                    sizeof(dt_inner_lanes_t) == 1 && sizeof(dt_tiles_t) == 8 &&
-                   sizeof(dt_matmul_t) == 40 && sizeof(dt_team_matmul_t) == 40,
+                   sizeof(dt_matmul_t) == 40 && sizeof(dt_team_matmul_t) == 44,
                "print.c and parse_body.c know every field");
 _Static_assert(sizeof(dt_readback_t) == 48 && sizeof(dt_program_segment_t) == 12 &&
                    sizeof(dt_program_slices_t) == 24 && sizeof(dt_program_region_t) == 40,
