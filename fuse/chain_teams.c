@@ -163,7 +163,7 @@ static dt_sym_t keys_condition(dt_symenv_t *env, dt_sym_t items, dt_sym_t rows,
                                const dt_matmul_common_t *tile, dt_sym_t length,
                                int64_t processors) {
   dt_sym_t enough = dt__sym_le(env, dt__sym_const(env, processors * 3 / 4), items);
-  enough = dt__sym_and(env, enough, dt__sym_lt(env, dt__sym_const(env, USUAL), length));
+  enough = dt__sym_and(env, enough, dt__sym_lt(env, dt__sym_const(env, KEYS), length));
   dt_sym_t longer = dt__sym_lt(env, dt__sym_const(env, SHORT), length);
   return dt__sym_and(env, dt__sym_or(env, enough, longer),
                      dt__sym_lt(env, dt__sym_const(env, tile->tile_rows / 2), rows));

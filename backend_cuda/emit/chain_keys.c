@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention with scores for a block of keys at a time (fuse/attention.h), after FlashAttention-2
-// (Dao, 2023): a warp has 16 rows of queries, all in registers but for what comes from shared memory:
+// (Dao, 2023): a warp has 16 rows of queries, all in registers but for what comes from shared
+// memory:
 //
 //   m = -inf, l = 0, C = 0, by row
 //   for each block of 64 keys:
