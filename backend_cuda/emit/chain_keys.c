@@ -99,14 +99,6 @@ typedef struct rows_t {
   bool ordered;
 } rows_t;
 
-// Where column `col` of 16 stands (chain_scores.c).
-static LLVMValueRef place_of(dt_emit_t *m, LLVMValueRef col) {
-  LLVMValueRef high = low_bits(m, col, ~15U);
-  LLVMValueRef pair = low_bits(m, down(m, col, 2), 3), b = bit(m, col, 1);
-  LLVMValueRef row = add(m, add(m, times(m, b, 8), times(m, pair, 2)), low_bits(m, col, 1));
-  return LLVMBuildOr(m->b, high, row, "");
-}
-
 // One unit, element by element: those that are there, else zeros.
 static LLVMValueRef read_unit(keys_t *q, LLVMValueRef from, LLVMValueRef inside) {
   dt_emit_t *m = q->s.m;
@@ -145,7 +137,7 @@ static void copy_rows(keys_t *q, uint32_t level, const rows_t *p) {
   dt_sym_t offset = dt__access_offset(k, load->buffer, load->index);
   LLVMValueRef from = dt__access_address(k, load->buffer, offset, level).at[0];
   dt__body_at(k, level);
-  LLVMValueRef to = times(m, p->ordered ? place_of(m, row) : row, p->pitch);
+  LLVMValueRef to = times(m, p->ordered ? dt__scores_place(m, row) : row, p->pitch);
   to = add(m, add(m, to, times(m, inner, HALF)), p->to);
   LLVMValueRef left = LLVMBuildNSWSub(m->b, extent, at, "");
   LLVMValueRef in_row = below(m, inner, i32(m, p->elements));

@@ -64,6 +64,8 @@ static inline uint32_t fragments_in(uint32_t elements) { return (elements + BLOC
 static inline uint32_t columns_of(const dt_scores_t *s) { return s->vectors * BLOCK * s->warps_n; }
 
 // ---- Copies and products (chain_scores_product.c) -------------------------------------------------
+// Where column `col` (i32) of 16 stands, in the order that chain_scores.c tells.
+LLVMValueRef dt__scores_place(dt_emit_t *m, LLVMValueRef col);
 // Q and K, then V, as two groups, at PART.
 void dt__scores_copy(dt_scores_t *s);
 // Again for each part of the work: then nothing of it takes registers from the others.

@@ -14,8 +14,7 @@ typedef struct panel_t {
   bool ordered; // columns of tensor cores' B: in the order that chain_scores.c tells
 } panel_t;
 
-// Where column `col` of 16 stands.
-static LLVMValueRef place_of(dt_emit_t *m, LLVMValueRef col) {
+LLVMValueRef dt__scores_place(dt_emit_t *m, LLVMValueRef col) {
   LLVMValueRef high = low_bits(m, col, ~15U);
   LLVMValueRef pair = low_bits(m, down(m, col, 2), 3), b = bit(m, col, 1);
   LLVMValueRef row = add(m, add(m, times(m, b, 8), times(m, pair, 2)), low_bits(m, col, 1));
@@ -43,7 +42,7 @@ static void copy_panel(dt_scores_t *s, const panel_t *p) {
   dt_sym_t offset = dt__access_offset(k, load->buffer, load->index);
   LLVMValueRef from = dt__access_address(k, load->buffer, offset, STEP).at[0];
   dt__body_at(k, STEP);
-  LLVMValueRef to = times(m, p->ordered ? place_of(m, row) : row, p->pitch);
+  LLVMValueRef to = times(m, p->ordered ? dt__scores_place(m, row) : row, p->pitch);
   to = add(m, to, times(m, inner, HALF));
   LLVMValueRef left = LLVMBuildNSWSub(m->b, extent, at, "");
   left = LLVMBuildTrunc(m->b, lesser(m, left, dt__emit_i64(m, p->rows)), m->t_i32, "");
