@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint64_t draws = 24;
+static uint64_t draws = 4;
 
 typedef struct attention_t {
   dt_dtype_t dtype;
