@@ -5,7 +5,7 @@
 //   stage over the row:  e = exp(x - r0), kept or not; r1 = sum of e
 //   stage over the row:  store e * (1 / r1), or e / r1, as a half
 //
-// with x an element of the scores, cast to f32. Blocks of a row can then be made one after another,
+// with x an element of the scores, cast to f32, or one of f32 rounded to a half before. Blocks of a row can then be made one after another,
 // with what is summed so far brought to the new maximum (online softmax: Milakov and Gimelshein,
 // "Online normalizer calculation for softmax", 2018; Dao et al., "FlashAttention", 2022).
 #include "fuse/attention.h"
@@ -31,22 +31,31 @@ static bool is_row(const dt_stage_t *stage, uint32_t id, uint32_t row) {
   return inst && inst->kind == DT_INST_ROW && inst->row == row;
 }
 
-// An element of the buffer at the stage's place in the row, cast to f32 where it is none.
+// An element of the buffer at the stage's place in the row, cast to f32 where it is none, or rounded
+// to *round (F32: not) and cast back.
 static bool is_element(const dt_program_t *program, const dt_stage_t *stage, uint32_t id,
-                       dt_buffer_id_t of) {
+                       dt_buffer_id_t of, dt_dtype_t *round) {
   const dt_inst_t *inst = inst_of(stage, id);
+  *round = DT_F32;
   if (inst && inst->kind == DT_INST_CAST && inst->dtype == DT_F32)
     inst = inst_of(stage, inst->args[0]);
+  if (inst && inst->kind == DT_INST_CAST && dt__dtype_is_half(inst->dtype)) {
+    *round = inst->dtype;
+    inst = inst_of(stage, inst->args[0]);
+    if (!inst || inst->dtype != DT_F32)
+      return false;
+  }
   return inst && inst->kind == DT_INST_LOAD && inst->buffer.id == of.id &&
          inst->mask == DT_NO_INST && inst->args[0] == DT_NO_INST &&
          inst->index[dt__program_buffer(program, of)->rank - 1].id == stage->vars[0].id;
 }
 
 static bool is_exp(const dt_program_t *program, const dt_stage_t *stage, uint32_t id,
-                   dt_buffer_id_t scores, uint32_t max) {
+                   const dt_attention_t *a, uint32_t max) {
+  dt_dtype_t round = DT_F32;
   const dt_inst_t *exp = scalar_of(stage, id, DT_SCALAR_exp);
   const dt_inst_t *sub = exp ? scalar_of(stage, exp->args[0], DT_SCALAR_sub) : NULL;
-  return sub && is_element(program, stage, sub->args[0], scores) &&
+  return sub && is_element(program, stage, sub->args[0], a->scores, &round) && round == a->round &&
          is_row(stage, sub->args[1], max);
 }
 
@@ -73,12 +82,13 @@ static bool stores_weights(const dt_program_t *program, const dt_stage_t *stage,
     return false;
   uint32_t e = (mul ? mul : div)->args[0], by = (mul ? mul : div)->args[1];
   const dt_inst_t *one = mul ? scalar_of(stage, by, DT_SCALAR_reciprocal) : NULL;
-  bool made =
-      is_exp(program, stage, e, a->scores, max) || (kept.id && is_element(program, stage, e, kept));
+  dt_dtype_t round = DT_F32;
+  bool made = is_exp(program, stage, e, a, max) ||
+              (kept.id && is_element(program, stage, e, kept, &round) && round == DT_F32);
   return made && (mul ? one && is_row(stage, one->args[0], sum) : is_row(stage, by, sum));
 }
 
-static bool is_softmax(const dt_program_t *program, const dt_attention_t *a) {
+static bool is_softmax(const dt_program_t *program, dt_attention_t *a) {
   const dt_kernel_t *rows = a->rows;
   if (rows->stages.len != STAGES)
     return false;
@@ -92,15 +102,16 @@ static bool is_softmax(const dt_program_t *program, const dt_attention_t *a) {
     return false;
   const dt_reduction_t *max = &stages[0].reductions.items[0];
   const dt_reduction_t *sum = &stages[1].reductions.items[0];
-  if (!is_element(program, &stages[0], max->value, a->scores) ||
-      !is_exp(program, &stages[1], sum->value, a->scores, max->row))
+  if (!is_element(program, &stages[0], max->value, a->scores, &a->round) ||
+      !is_exp(program, &stages[1], sum->value, a, max->row))
     return false;
   dt_buffer_id_t kept = {0};
   if (stages[1].stores.len) {
     const dt_store_t *store = &stages[1].stores.items[0];
     kept = store->buffer;
     if (dt__program_buffer(program, kept)->kind != DT_BUFFER_LOCAL || store->value != sum->value ||
-        store->mask != DT_NO_INST)
+        store->mask != DT_NO_INST ||
+        store->index[dt__program_buffer(program, kept)->rank - 1].id != stages[1].vars[0].id)
       return false;
   }
   return stores_weights(program, &stages[2], a, kept, max->row, sum->row);

@@ -6,11 +6,38 @@
 #include "fuse/operands.h"
 
 #define DT_ATTENTION_MOST 128 // elements of a row of the first product, and columns of the second
+#define DT_ATTENTION_ROWS 128 // of a tile made a block of keys at a time,
+#define DT_ATTENTION_KEYS 64  // of so many,
+#define DT_ATTENTION_STAGES 2 // of which so many blocks are in shared memory
+
+// Bytes from one row of so many halves in shared memory to the next: a power of two of units, so
+// that threads share rows out evenly, and a unit more, so that neighbours are in different banks.
+static inline uint32_t dt__attention_pitch(uint32_t elements) {
+  uint32_t bytes = 32;
+  while (bytes < elements * 2)
+    bytes *= 2;
+  return bytes + 16;
+}
+
+// The same of sums, f32, in the end.
+static inline uint32_t dt__attention_sums_pitch(uint32_t cols) {
+  return (cols + 15) / 16 * 64 + 32;
+}
+
+// Of queries, keys and values, or of the sums that take their place.
+static inline uint32_t dt__attention_bytes(uint32_t depth, uint32_t cols) {
+  uint32_t keys = DT_ATTENTION_STAGES * DT_ATTENTION_KEYS;
+  uint32_t operands =
+      (DT_ATTENTION_ROWS + keys) * dt__attention_pitch(depth) + keys * dt__attention_pitch(cols);
+  uint32_t sums = DT_ATTENTION_ROWS * dt__attention_sums_pitch(cols);
+  return operands > sums ? operands : sums;
+}
 
 typedef struct dt_attention_t {
   const dt_kernel_t *score, *rows, *head;
   dt_contraction_t first, second; // of score and head
   dt_buffer_id_t scores, weights; // SLABs between them
+  dt_dtype_t round;               // of scores before the softmax; F32: none
   uint32_t depth, cols;           // elements of rows of q and k, and of v
 } dt_attention_t;
 

@@ -163,7 +163,7 @@ static dt_sym_t keys_condition(dt_symenv_t *env, dt_sym_t items, dt_sym_t rows,
                                const dt_matmul_common_t *tile, dt_sym_t length,
                                int64_t processors) {
   dt_sym_t enough = dt__sym_le(env, dt__sym_const(env, processors * 3 / 4), items);
-  enough = dt__sym_and(env, enough, dt__sym_lt(env, dt__sym_const(env, KEYS), length));
+  enough = dt__sym_and(env, enough, dt__sym_lt(env, dt__sym_const(env, DT_ATTENTION_KEYS), length));
   dt_sym_t longer = dt__sym_lt(env, dt__sym_const(env, SHORT), length);
   return dt__sym_and(env, dt__sym_or(env, enough, longer),
                      dt__sym_lt(env, dt__sym_const(env, tile->tile_rows / 2), rows));
@@ -235,6 +235,7 @@ typedef struct offers_t {
   dt_schedule_t first;
   dt_sym_t length; // of scores; none: there are no such
   bool attention;
+  dt_attention_t found; // where it is one
   tile_kind_t *kinds;
   bool done; // one is offered that is always right
 } offers_t;
@@ -319,10 +320,15 @@ static bool follows_rows(dt_program_t *program, dt_kernel_chain_t chain) {
          !dt__kernel_has_locals(program, maker);
 }
 
+static bool has_room(const offers_t *o) {
+  const dt_attention_t *a = &o->found;
+  return dt__attention_bytes(a->depth, a->cols) + OTHER_SHARED <= o->target->l1_bytes;
+}
+
 static dt_status_t offer_kind(offers_t *o, tile_kind_t kind, bool by_groups) {
   const tile_t *tile = tile_of(o->program, o->c, kind, true);
   bool most = kind == TILE_MOST;
-  if (kind == TILE_KEYS && !o->attention)
+  if (kind == TILE_KEYS && (!o->attention || !has_room(o)))
     return NULL;
   if (!tile->ring || (most && (!o->length.id || o->target->l1_bytes / 2 < MOST_BYTES)))
     return NULL;
@@ -340,7 +346,6 @@ static dt_status_t head_schedules(dt_program_t *program, dt_kernel_chain_t chain
                                   const dt_target_t *target, tile_kind_t *out_kinds) {
   static const tile_kind_t order[] = {TILE_KEYS, TILE_LEAST, TILE_FEW,
                                       TILE_MOST, TILE_MANY,  TILE_SOME};
-  dt_attention_t attention;
   dt_kernel_t *head = &program->kernels.items[chain.end - 1];
   dt_contraction_t c;
   DT_TRY(roles_of(program, head, &c));
@@ -350,8 +355,8 @@ static dt_status_t head_schedules(dt_program_t *program, dt_kernel_chain_t chain
                 .c = &c,
                 .first = head->schedules.items[0],
                 .length = length_of(program, chain),
-                .attention = !target->strict_fp && dt__chain_attention(program, chain, &attention),
                 .kinds = out_kinds};
+  o.attention = !target->strict_fp && dt__chain_attention(program, chain, &o.found);
   bool by_groups =
       target->matrix_groups && factor_bytes(&c) == HALF && follows_rows(program, chain);
   tile_t tile;

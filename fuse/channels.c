@@ -498,8 +498,11 @@ static dt_status_t search(dt_channels_t *c) {
   DT_TRY(find_refused(c));
   for (uint32_t k = 0; k < program->kernels.len; k++)
     DT_TRY(dt__channels_turn(c, k));
-  c->n_turned = c->wants.len;
-  for (uint32_t i = 0; i < c->n_turned; i++) {
+  uint32_t n = c->wants.len;
+  c->n_turned = 0;
+  for (uint32_t k = 0; k < program->kernels.len; k++)
+    c->n_turned += c->turned[k] ? 1 : 0;
+  for (uint32_t i = 0; i < n; i++) {
     const dt_want_t *w = &c->wants.items[i];
     uint32_t b = wanting(program, w)->buffer.id - 1;
     bool allowed = false;
@@ -550,7 +553,9 @@ dt_status_t dt__channels_innermost(dt_program_t *program, const dt_target_t *tar
     DT_TRY(dt__groups_open(&c.groups));
     DT_TRY(search(&c));
   } while (!opened_rightly(&c, ++round == ROUNDS));
-  if (c.n_turned == 0 || (c.n_turned == 1 && c.from_argument && c.to_result && !c.alone)) {
+  // Devices would copy what they do not turn element by element.
+  bool lone = c.n_turned == 1 && c.from_argument && c.to_result && !c.alone;
+  if (c.n_turned == 0 || (lone && !dt__target_has_teams(target))) {
     restore(program, &kept);
     return dt__symenv_status(program->env);
   }

@@ -223,6 +223,14 @@ static bool worth_copies(const dt_program_t *program, const dt_kernel_t *kernel,
          (double)rows * (double)terms >= COPY_TERMS * ((double)channels + (double)rows);
 }
 
+// The loop is the index of one dim of the load, and moves no other.
+static bool moves_one_dim(const dt_channels_t *c, const dt_inst_t *load, dt_sym_t var) {
+  uint32_t n = 0;
+  for (uint32_t d = 0; d < dt__program_buffer(c->program, load->buffer)->rank; d++)
+    n += dt__sym_depends(c->program->env, load->index[d], var) ? 1 : 0;
+  return n == 1;
+}
+
 // Devices copy units of whole vectors. Few channels of an argument, which is copied anyway, get as
 // many more, of zeros, as make up one; *out_size: how many there are then, or none.
 static dt_status_t fill_units(dt_channels_t *c, dt_kernel_t *kernel, uint32_t loop,
@@ -232,7 +240,9 @@ static dt_status_t fill_units(dt_channels_t *c, dt_kernel_t *kernel, uint32_t lo
   const dt_inst_t *x = &stage->insts.items[roles->a];
   int64_t channels = 0, unit = DEVICE_UNIT / (int64_t)dt_dtype_size(x->dtype);
   if (!dt__target_has_teams(c->target) || c->open[x->buffer.id - 1] ||
-      !dt__sym_is_const(program->env, stage->extents[loop], &channels) || channels % unit == 0)
+      !dt__sym_is_const(program->env, stage->extents[loop], &channels) || channels % unit == 0 ||
+      !moves_one_dim(c, x, stage->vars[loop]) ||
+      !moves_one_dim(c, &stage->insts.items[roles->b], stage->vars[loop]))
     return NULL;
   *out_size = dt__sym_const(program->env, (channels + unit - 1) / unit * unit);
   dt_sym_t var = dt__sym_new_loop(program->env, *out_size);

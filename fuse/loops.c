@@ -279,6 +279,7 @@ dt_status_t dt__merge_places(dt_program_t *program, dt_kernel_t *kernel, uint32_
   uint32_t n = kernel->n_loops;
   dt_sym_t coef, rest;
   if (n < 3 || moves(program, &sums->insts.items[b], kernel, n - 3) ||
+      sums->insts.items[b].mask != DT_NO_INST ||
       !is_row_anywhere(program, kernel, &sums->insts.items[a]))
     return NULL;
   const dt_inst_t *left = &sums->insts.items[a];

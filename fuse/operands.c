@@ -53,6 +53,12 @@ static dt_sym_t all_terms(dt_program_t *program, const dt_stage_t *stage) {
   return all;
 }
 
+static bool mask_uses(dt_program_t *program, const dt_stage_t *stage, const dt_inst_t *load,
+                      dt_sym_t var) {
+  return load->mask != DT_NO_INST &&
+         dt__sym_depends(program->env, stage->insts.items[load->mask].sym, var);
+}
+
 // What `load` and `other` lack to be A and B; NULL: they are.
 static const char *roles_lack(dt_program_t *program, const dt_contraction_t *c,
                               const dt_inst_t *load, const dt_inst_t *other) {
@@ -60,6 +66,8 @@ static const char *roles_lack(dt_program_t *program, const dt_contraction_t *c,
     return "what is summed does not move both operands";
   if (load_uses(program, load, c->n) || !load_uses(program, other, c->n))
     return "columns do not move one operand alone";
+  if (mask_uses(program, c->stage, load, c->n) || mask_uses(program, c->stage, other, c->m))
+    return "a mask moves with the other operand";
   bool one = dt__extent_below(program, c->kernel->extents[c->n_batch], 2);
   if ((!load_uses(program, load, c->m) && !one) || load_uses(program, other, c->m))
     return "rows do not move the other operand alone";

@@ -22,7 +22,6 @@
 
 #include "runtime/base/status.h"
 
-#define STAGES 2 // of keys and values in shared memory
 #define LOG2_E 1.4426950408889634
 
 typedef struct keys_t {
@@ -37,18 +36,15 @@ typedef struct keys_t {
 // ---- Form -----------------------------------------------------------------------------------------
 static void lay_out(keys_t *q) {
   dt_scores_t *s = &q->s;
-  uint32_t keys = s->vectors * BLOCK;
-  s->row_pitch = dt__scores_units(s->depth) * UNIT * HALF + PAD;
-  s->col_pitch = dt__scores_units(s->cols) * UNIT * HALF + PAD;
-  s->sums_pitch = fragments_in(s->cols) * BLOCK * WORD + 2 * PAD;
-  q->k_stage = keys * s->row_pitch;
-  q->v_stage = keys * s->col_pitch;
-  s->k_at = s->warps_m * BLOCK * s->row_pitch;
-  s->v_at = s->k_at + STAGES * q->k_stage;
+  s->row_pitch = dt__attention_pitch(s->depth);
+  s->col_pitch = dt__attention_pitch(s->cols);
+  s->sums_pitch = dt__attention_sums_pitch(s->cols);
+  q->k_stage = DT_ATTENTION_KEYS * s->row_pitch;
+  q->v_stage = DT_ATTENTION_KEYS * s->col_pitch;
+  s->k_at = DT_ATTENTION_ROWS * s->row_pitch;
+  s->v_at = s->k_at + DT_ATTENTION_STAGES * q->k_stage;
   s->sums_at = 0; // in the place of all of them
-  uint32_t sums = s->warps_m * BLOCK * s->sums_pitch;
-  s->bytes = s->v_at + STAGES * q->v_stage;
-  s->bytes = sums > s->bytes ? sums : s->bytes;
+  s->bytes = dt__attention_bytes(s->depth, s->cols);
 }
 
 static dt_status_t open_keys(dt_program_t *program, const dt_cuda_chain_t *chain, bool strict,
@@ -73,7 +69,8 @@ static dt_status_t open_keys(dt_program_t *program, const dt_cuda_chain_t *chain
   const dt_team_matmul_t *tile = &s->schedules[2]->team_matmul;
   s->warps_m = tile->tile_rows / BLOCK;
   s->warps_n = s->steps = 1;
-  if (s->warps_m != DT_CHAIN_WARPS || tile->keys != s->vectors * BLOCK)
+  if (tile->tile_rows != DT_ATTENTION_ROWS || s->warps_m != DT_CHAIN_WARPS ||
+      tile->keys != DT_ATTENTION_KEYS || DT_ATTENTION_KEYS != MOST_VECTORS * BLOCK)
     return DT_FAIL(DT_E_INTERNAL, "chain: tiles of %u rows and %u keys", tile->tile_rows,
                    tile->keys);
   lay_out(out);
@@ -157,7 +154,7 @@ static void copy_rows(keys_t *q, uint32_t level, const rows_t *p) {
 static LLVMValueRef stage_of(keys_t *q, LLVMValueRef first, uint32_t bytes) {
   dt_emit_t *m = q->s.m;
   LLVMValueRef number = LLVMBuildUDiv(m->b, first, dt__emit_i64(m, q->s.vectors * BLOCK), "");
-  return times(m, low_bits(m, narrow(m, number), STAGES - 1), bytes);
+  return times(m, low_bits(m, narrow(m, number), DT_ATTENTION_STAGES - 1), bytes);
 }
 
 // Keys and values from number `first` on, as two groups; what is not there is zero.
@@ -226,6 +223,8 @@ static void widen(keys_t *q, uint32_t r, LLVMValueRef end, LLVMValueRef *out) {
     LLVMValueRef vector = s->values[r][c];
     if (dtype != DT_F32)
       vector = dt__emit_cast(m, dtype, DT_F32, vector);
+    else if (q->a.round != DT_F32)
+      vector = dt__emit_cast(m, q->a.round, DT_F32, dt__emit_cast(m, DT_F32, q->a.round, vector));
     for (uint32_t i = 0; i < LANES; i++) {
       LLVMValueRef x = LLVMBuildExtractElement(m->b, vector, i32(m, i), "");
       if (!s->full) {
@@ -377,6 +376,7 @@ static void emit_version(keys_t *q, LLVMValueRef wanted) {
   end_sums(q);
   dt__scores_finish(s);
   dt__body_at(k, STEP);
+  dt__cuda_block_sync(m); // the next item's copies go to where these sums are
   dt__level_leave(k, STEP);
   dt__body_at(k, PART);
   dt__scope_close(k, PART);

@@ -73,7 +73,7 @@ static void lay_out(dt_program_t *program, const dt_kernel_t *kernel, uint32_t d
   if (plain && one && kind == DT_BUFFER_SLAB)
     o->copy = padded && reads_row(program, load, stage->vars[0]) ? DT_COPY_SLAB : DT_COPY_ELEMENTS;
   else if (plain && sums_linearly(program, stage, load) &&
-           ((by_k && (one || apart)) || (by_var && one)))
+           ((by_k && (one || apart) && !(kernel->chain && o->scattered)) || (by_var && one)))
     o->copy = DT_COPY_UNITS; // from unit to unit, and from tile to tile, by strides
   o->inner = o->along_k ? depth : o->length;
   o->outer = o->along_k ? o->length : depth;

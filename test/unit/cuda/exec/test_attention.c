@@ -7,6 +7,7 @@
 #include "test/support/fixture.h"
 
 #include "runtime/base/half.h"
+#include "test/fake_cuda/fake_cuda.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -21,6 +22,7 @@ typedef struct attention_t {
   bool packed;       // heads side by side: [b, s, h, d], seen as [b, h, s, d]
   int64_t skew;      // elements in front of each row, which are not read
   bool causal, mask; // both add what they know to scores
+  bool plain;        // scores are not scaled
 } attention_t;
 
 enum { HEADS = 2 };
@@ -44,7 +46,8 @@ static dt_status_t program(dt_trace_t *t, const dt_value_t *in, dt_value_t *out,
   const attention_t *a = closure;
   dt_value_t q = seen(t, a, in[0], a->d), k = seen(t, a, in[1], a->d), v = seen(t, a, in[2], a->dv);
   dt_value_t scores = dt_matmul(t, q, dt_transpose(t, k, -1, -2));
-  scores = dt_mul(t, scores, dt_full(t, a->dtype, 1.0 / sqrt((double)a->d), 0, NULL));
+  if (!a->plain)
+    scores = dt_mul(t, scores, dt_full(t, a->dtype, 1.0 / sqrt((double)a->d), 0, NULL));
   if (a->mask)
     scores = dt_add(t, scores, in[3]);
   if (a->causal)
@@ -148,10 +151,13 @@ static void check(fixture_t *f, dt_session_t *host, attention_t *a, const int64_
 static void test_forms(void **state) {
   static const int64_t lengths[][3] = {{1, 70, 260},  {1, 128, 320}, {2, 65, 513}, {1, 5, 300},
                                        {1, 130, 100}, {0, 70, 300},  {1, 66, 258}};
-  static const attention_t forms[] = {
-      {DT_F16, 32, 32, false, 0, false, false}, {DT_F16, 64, 64, true, 0, false, true},
-      {DT_BF16, 64, 32, false, 0, true, false}, {DT_F16, 16, 128, true, 3, true, true},
-      {DT_BF16, 128, 8, true, 8, false, false}, {DT_F16, 24, 40, false, 1, true, false}};
+  static const attention_t forms[] = {{DT_F16, 32, 32, false, 0, false, false, false},
+                                      {DT_F16, 64, 64, true, 0, false, true, false},
+                                      {DT_BF16, 64, 32, false, 0, true, false, false},
+                                      {DT_F16, 16, 128, true, 3, true, true, false},
+                                      {DT_BF16, 128, 8, true, 8, false, false, false},
+                                      {DT_F16, 24, 40, false, 1, true, false, false},
+                                      {DT_F16, 16, 24, false, 0, false, false, true}};
   fixture_t f = fixture_on(DT_CUDA, 2);
   dt_session_t *host = session_of(f.runtime);
   (void)state;
@@ -177,7 +183,8 @@ static void test_drawn(void **state) {
                      .packed = rng_between(&f.rng, 0, 1) != 0,
                      .skew = rng_between(&f.rng, 0, 2) ? 0 : rng_between(&f.rng, 1, 8),
                      .causal = rng_between(&f.rng, 0, 1) != 0,
-                     .mask = rng_between(&f.rng, 0, 1) != 0};
+                     .mask = rng_between(&f.rng, 0, 1) != 0,
+                     .plain = !rng_between(&f.rng, 0, 3)};
     const int64_t lengths[2][3] = {{1, rng_between(&f.rng, 65, 140), rng_between(&f.rng, 257, 400)},
                                    {1, rng_between(&f.rng, 1, 140), rng_between(&f.rng, 1, 300)}};
     check(&f, host, &a, lengths, 2);
@@ -186,8 +193,116 @@ static void test_drawn(void **state) {
   fixture_end(&f);
 }
 
+// ---- Windows --------------------------------------------------------------------------------------
+
+// Of 8 x 8 places of an image, whose rows lie at no fixed distance.
+static dt_value_t windows(dt_trace_t *t, dt_value_t x) {
+  const dt_sym_t n = dt_dim(t, x, 0), two = dt_sym_const(t, 2), eight = dt_sym_const(t, 8);
+  const dt_sym_t apart[] = {n, two, eight, two, eight, dt_sym_const(t, 64)};
+  const dt_sym_t rows[] = {n, dt_sym_const(t, 4), dt_sym_const(t, 64), dt_sym_const(t, 64)};
+  static const int32_t order[] = {0, 1, 3, 2, 4, 5};
+  return dt_reshape(t, dt_permute(t, dt_reshape(t, x, 6, apart), order), 4, rows);
+}
+
+static dt_status_t windowed(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  dt_value_t q = windows(t, in[0]), k = windows(t, in[1]), v = windows(t, in[2]);
+  (void)closure;
+  dt_value_t scores = dt_matmul(t, q, dt_transpose(t, k, -1, -2));
+  scores = dt_mul(t, scores, dt_full(t, DT_F16, 0.125, 0, NULL));
+  out[0] = dt_cast(t, dt_matmul(t, dt_softmax(t, scores, -1), v), DT_F32);
+  return NULL;
+}
+
+static void test_windows(void **state) {
+  const dt_dim_decl_t side = {.is_static = true, .value = 16};
+  const dt_dim_decl_t dims[4] = {{.name = "n"}, side, side, {.is_static = true, .value = 64}};
+  const dt_input_decl_t inputs[3] = {{.name = "q", .dtype = DT_F16, .rank = 4, .dims = dims},
+                                     {.name = "k", .dtype = DT_F16, .rank = 4, .dims = dims},
+                                     {.name = "v", .dtype = DT_F16, .rank = 4, .dims = dims}};
+  fixture_t f = fixture_on(DT_CUDA, 2);
+  dt_session_t *host = session_of(f.runtime);
+  dt_function_options_t options = options_of(3, inputs);
+  made_t made = {.code = function_of(&f, windowed, NULL, &options)};
+  options.answer = DT_ANSWER_EVALUATOR;
+  made.evaluator = function_of(&f, windowed, NULL, &options);
+  (void)state;
+  f.rng = (rng_t){5};
+  for (int64_t n = 1; n <= 2; n++) {
+    dt_tensor_t *x[3], *there[3], *y = NULL, *z = NULL;
+    for (int i = 0; i < 3; i++) {
+      x[i] = halves(&f.rng, DT_F16, SIZES(n, 16, 16, 64), 1, false);
+      there[i] = tensor_upload(f.session, x[i]);
+    }
+    expect_ok(dt_call(f.session, made.code, there, 3, &y, 1, NULL));
+    expect_ok(dt_call(host, made.evaluator, x, 3, &z, 1, NULL));
+    dt_tensor_t *back = tensor_download(f.session, y);
+    expect_close(back, z, 8e-3, 8e-3, "windows of an image");
+    release_tensors(x, 3);
+    release_tensors(there, 3);
+    RELEASE(y, z, back);
+  }
+  dt_function_release(made.code);
+  dt_function_release(made.evaluator);
+  dt_session_destroy(host);
+  fixture_end(&f);
+}
+
+// ---- Several items of a block ---------------------------------------------------------------------
+
+// Of those of the batch that data names: blocks are then as many as keep a device busy, and each
+// takes item after item.
+static dt_status_t chosen(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  dt_value_t x = dt_gather(t, in[0], dt_squeeze(t, dt_nonzero(t, in[1]), 1), 0);
+  (void)closure;
+  dt_value_t scores = dt_matmul(t, x, dt_transpose(t, x, -1, -2));
+  scores = dt_mul(t, scores, dt_full(t, DT_F16, 0.25, 0, NULL));
+  static const int32_t batch[] = {0};
+  out[0] =
+      dt_mean(t, dt_cast(t, dt_matmul(t, dt_softmax(t, scores, -1), x), DT_F32), 1, batch, false);
+  return NULL;
+}
+
+static void test_chosen(void **state) {
+  enum { BATCH = 22, PLACES = 70, D = 8 };
+  const dt_dim_decl_t dims[4] = {{.name = "n"},
+                                 {.is_static = true, .value = HEADS},
+                                 {.name = "s"},
+                                 {.is_static = true, .value = D}};
+  const dt_input_decl_t inputs[2] = {{.name = "x", .dtype = DT_F16, .rank = 4, .dims = dims},
+                                     {.name = "which", .dtype = DT_F32, .rank = 1, .dims = dims}};
+  fake_cuda_processors(1);
+  fixture_t f = fixture_on(DT_CUDA, 2);
+  dt_session_t *host = session_of(f.runtime);
+  dt_function_options_t options = options_of(2, inputs);
+  dt_function_t *code = function_of(&f, chosen, NULL, &options);
+  options.answer = DT_ANSWER_EVALUATOR;
+  dt_function_t *evaluator = function_of(&f, chosen, NULL, &options);
+  (void)state;
+  f.rng = (rng_t){9};
+  float which[BATCH];
+  for (int i = 0; i < BATCH; i++)
+    which[i] = (float)(i != 3 && i != BATCH - 1);
+  dt_tensor_t *x[2] = {halves(&f.rng, DT_F16, SIZES(BATCH, HEADS, PLACES, D), 1, false),
+                       tensor_from(DT_F32, 1, SIZES(BATCH), which)};
+  dt_tensor_t *there[2] = {tensor_upload(f.session, x[0]), tensor_upload(f.session, x[1])};
+  dt_tensor_t *y = NULL, *z = NULL;
+  expect_ok(dt_call(f.session, code, there, 2, &y, 1, NULL));
+  expect_ok(dt_call(host, evaluator, x, 2, &z, 1, NULL));
+  dt_tensor_t *back = tensor_download(f.session, y);
+  expect_close(back, z, 8e-3, 8e-3, "attention of those that data names");
+  release_tensors(x, 2);
+  release_tensors(there, 2);
+  RELEASE(y, z, back);
+  dt_function_release(code);
+  dt_function_release(evaluator);
+  dt_session_destroy(host);
+  fixture_end(&f);
+  fake_cuda_processors(0);
+}
+
 int main(int argc, char **argv) {
-  const struct CMUnitTest tests[] = {TEST(test_forms), TEST(test_drawn)};
+  const struct CMUnitTest tests[] = {TEST(test_forms), TEST(test_drawn), TEST(test_windows),
+                                     TEST(test_chosen)};
   if (argc == 3 && !strcmp(argv[1], "--draws"))
     draws = strtoull(argv[2], NULL, 10);
   (void)setenv("FAKE_CUDA_STRICT", "1", 0);
