@@ -31,8 +31,8 @@ static bool is_row(const dt_stage_t *stage, uint32_t id, uint32_t row) {
   return inst && inst->kind == DT_INST_ROW && inst->row == row;
 }
 
-// An element of the buffer at the stage's place in the row, cast to f32 where it is none, or rounded
-// to *round (F32: not) and cast back.
+// An element of the buffer at the stage's place in the row, cast to f32 where it is none, or
+// rounded to *round (F32: not) and cast back.
 static bool is_element(const dt_program_t *program, const dt_stage_t *stage, uint32_t id,
                        dt_buffer_id_t of, dt_dtype_t *round) {
   const dt_inst_t *inst = inst_of(stage, id);
