@@ -5,9 +5,10 @@
 //   stage over the row:  e = exp(x - r0), kept or not; r1 = sum of e
 //   stage over the row:  store e * (1 / r1), or e / r1, as a half
 //
-// with x an element of the scores, cast to f32, or one of f32 rounded to a half before. Blocks of a row can then be made one after another,
-// with what is summed so far brought to the new maximum (online softmax: Milakov and Gimelshein,
-// "Online normalizer calculation for softmax", 2018; Dao et al., "FlashAttention", 2022).
+// with x an element of the scores, cast to f32, or one of f32 rounded to a half before. Blocks of a
+// row can then be made one after another, with what is summed so far brought to the new maximum
+// (online softmax: Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018; Dao
+// et al., "FlashAttention", 2022).
 #include "fuse/attention.h"
 
 #include "fuse/body.h"
