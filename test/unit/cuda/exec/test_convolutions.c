@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { LONG_NETS = 3 };
 static uint64_t nets = 6;
 
 // Of results, which are near 1: what some roundings of halves on the way make. A window that is
@@ -48,6 +49,15 @@ static void check(fixture_t *f, dt_session_t *host, random_net_t *net, double to
   dt_function_release(evaluator);
 }
 
+// Sums so long that blocks of a cluster share them.
+static void check_long(fixture_t *f, dt_session_t *host, kind_t kind) {
+  for (uint64_t seed = 1; seed <= LONG_NETS; seed++) {
+    random_net_t net = {.seed = seed, .channels = 128, .dtype = kind.dtype};
+    check(f, host, &net, kind.tolerance);
+    release_tensors(net.constants, net.n_made);
+  }
+}
+
 static void check_all(kind_t kind) {
   fixture_t f = fixture_on(DT_CUDA, 2);
   dt_session_t *host = session_of(f.runtime);
@@ -60,6 +70,7 @@ static void check_all(kind_t kind) {
     check(&f, host, &net, kind.tolerance);
     release_tensors(net.constants, net.n_made);
   }
+  check_long(&f, host, kind);
   dt_session_destroy(host);
   fixture_end(&f);
 }
