@@ -136,10 +136,11 @@ static bool follows_plainly(const dt_program_t *program, const dt_kernel_t *kern
 }
 
 // The only store of the product that makes scores.
-static bool stores_scores(const dt_program_t *program, dt_attention_t *a) {
+static bool stores_scores(const dt_program_t *program, const dt_kernel_t *score,
+                          dt_attention_t *a) {
   uint32_t n = 0;
-  for (uint32_t i = 1; i < a->score->stages.len; i++) {
-    const dt_stage_t *stage = &a->score->stages.items[i];
+  for (uint32_t i = 1; i < score->stages.len; i++) {
+    const dt_stage_t *stage = &score->stages.items[i];
     for (uint32_t j = 0; j < stage->stores.len; j++, n++) {
       const dt_store_t *store = &stage->stores.items[j];
       a->scores = store->buffer;
@@ -151,6 +152,22 @@ static bool stores_scores(const dt_program_t *program, dt_attention_t *a) {
   return n == 1;
 }
 
+static bool has_size(const dt_program_t *program, dt_sym_t extent, uint32_t *out) {
+  int64_t n = 0;
+  if (!dt__sym_is_const(program->env, extent, &n) || n < 1 || n > DT_ATTENTION_MOST || n % UNIT)
+    return false;
+  *out = (uint32_t)n;
+  return true;
+}
+
+bool dt__attention_products(const dt_program_t *program, const dt_kernel_t *score,
+                            const dt_kernel_t *head, dt_sym_t cols, dt_attention_t *out) {
+  return stores_scores(program, score, out) && follows_plainly(program, score) &&
+         follows_plainly(program, head) &&
+         has_size(program, score->stages.items[0].extents[0], &out->depth) &&
+         has_size(program, cols, &out->cols);
+}
+
 // Whether the load moves by steps along `outer`, and to its neighbour along `inner`.
 static bool walks(dt_program_t *program, const dt_inst_t *load, dt_sym_t outer, dt_sym_t inner) {
   dt_sym_t offset = dt__buffer_offset(program, load->buffer, load->index), coef, rest;
@@ -159,14 +176,6 @@ static bool walks(dt_program_t *program, const dt_inst_t *load, dt_sym_t outer, 
          dt__sym_linear(program->env, offset, inner, &coef, &rest) &&
          dt__sym_is_const(program->env, coef, &step) && step == 1 &&
          dt__sym_linear(program->env, rest, outer, &coef, &rest);
-}
-
-static bool has_size(const dt_program_t *program, dt_sym_t extent, uint32_t *out) {
-  int64_t n = 0;
-  if (!dt__sym_is_const(program->env, extent, &n) || n < 1 || n > DT_ATTENTION_MOST || n % UNIT)
-    return false;
-  *out = (uint32_t)n;
-  return true;
 }
 
 static bool is_of_halves(const dt_contraction_t *c) {
@@ -181,7 +190,8 @@ bool dt__chain_attention(dt_program_t *program, dt_kernel_chain_t chain, dt_atte
   *out = (dt_attention_t){.score = &kernels[0], .rows = &kernels[1], .head = &kernels[2]};
   if (!dt__contraction_roles(program, &kernels[0], &out->first, NULL) ||
       !dt__contraction_roles(program, &kernels[2], &out->second, NULL) ||
-      !is_of_halves(&out->first) || !is_of_halves(&out->second) || !stores_scores(program, out))
+      !is_of_halves(&out->first) || !is_of_halves(&out->second) ||
+      !dt__attention_products(program, out->score, out->head, out->second.extent_n, out))
     return false;
   const dt_inst_t *first = out->first.stage->insts.items;
   const dt_inst_t *second = out->second.stage->insts.items, *w = &second[out->second.a];
@@ -194,7 +204,5 @@ bool dt__chain_attention(dt_program_t *program, dt_kernel_chain_t chain, dt_atte
   return walks(program, &first[out->first.a], out->first.m, out->first.k) &&
          walks(program, &first[out->first.b], out->first.n, out->first.k) &&
          walks(program, &second[out->second.b], out->second.k, out->second.n) &&
-         follows_plainly(program, out->score) && follows_plainly(program, out->head) &&
-         has_size(program, out->first.extent_k, &out->depth) &&
-         has_size(program, out->second.extent_n, &out->cols) && is_softmax(program, out);
+         is_softmax(program, out);
 }

@@ -46,4 +46,10 @@ typedef struct dt_attention_t {
 // k and v are read by steps (attention.c).
 bool dt__chain_attention(dt_program_t *program, dt_kernel_chain_t chain, dt_attention_t *out);
 
+// What such a chain has in common with others that keep rows of scores in registers: the first
+// product stores nothing but scores, what follows both is plain, and sizes fit. Sets *out's scores,
+// depth and cols; `cols` is the extent of the second one's columns.
+bool dt__attention_products(const dt_program_t *program, const dt_kernel_t *score,
+                            const dt_kernel_t *head, dt_sym_t cols, dt_attention_t *out);
+
 #endif // DT_FUSE_ATTENTION_H

@@ -2,6 +2,7 @@
 // Which chains of product, rows, product keep their scores in registers, and where their operands
 // stand in shared memory.
 #include "backend_cuda/emit/chain_scores.h"
+#include "fuse/attention.h"
 
 #define SUMS_PAD 32 // bytes, after rows of sums: stores of pairs then meet no bank twice
 #define ALWAYS 128  // columns that there is always room for
@@ -16,30 +17,6 @@ static bool has_binds(const dt_stage_t *stage) {
 
 static dt_buffer_kind_t kind_of(const dt_program_t *program, dt_buffer_id_t id) {
   return dt__program_buffer(program, id)->kind;
-}
-
-// After a product: plain values, elements stored.
-static bool follows_plainly(const dt_program_t *program, const dt_kernel_t *kernel) {
-  for (uint32_t s = 1; s < kernel->stages.len; s++) {
-    const dt_stage_t *stage = &kernel->stages.items[s];
-    if (stage->n_loops || stage->reductions.len || has_binds(stage))
-      return false;
-  }
-  return !dt__kernel_has_locals(program, kernel);
-}
-
-// The only store of the product that makes scores.
-static bool stores_scores(dt_scores_t *s, const dt_program_t *program) {
-  uint32_t n = 0;
-  for (uint32_t i = 1; i < s->score->stages.len; i++) {
-    const dt_stage_t *stage = &s->score->stages.items[i];
-    for (uint32_t j = 0; j < stage->stores.len; j++, n++) {
-      s->made = stage->stores.items[j].buffer;
-      if (kind_of(program, s->made) != DT_BUFFER_SLAB || stage->stores.items[j].mask != DT_NO_INST)
-        return false;
-    }
-  }
-  return n == 1;
 }
 
 static bool at_own_place(const dt_program_t *program, const dt_stage_t *stage, dt_buffer_id_t id,
@@ -102,14 +79,6 @@ static bool walks_stage(dt_scores_t *s, const dt_program_t *program, const dt_st
   return true;
 }
 
-static bool has_size(const dt_program_t *program, dt_sym_t extent, uint32_t *out) {
-  int64_t n = 0;
-  if (!dt__sym_is_const(program->env, extent, &n) || n < 1 || n > MOST_DEPTH || n % UNIT)
-    return false;
-  *out = (uint32_t)n;
-  return true;
-}
-
 static bool copies_fit(const dt_scores_t *s) {
   const dt_operand_t *q = &s->score_plan.a, *k = &s->score_plan.b, *v = &s->head_plan.b;
   return s->score_plan.tensor && s->head_plan.tensor && q->copy == DT_COPY_UNITS && q->along_k &&
@@ -137,11 +106,13 @@ bool dt__scores_form(dt_scores_t *s, dt_program_t *program, dt_kernel_chain_t ch
   }
   const dt_stage_t *last = &s->head->stages.items[0];
   s->weights = last->insts.items[s->head_plan.a.load].buffer;
-  if (!copies_fit(s) || !stores_scores(s, program) || !follows_plainly(program, s->score) ||
-      !follows_plainly(program, s->head) ||
-      !has_size(program, s->score->stages.items[0].extents[0], &s->depth) ||
-      !has_size(program, s->head_plan.b.extent, &s->cols))
+  dt_attention_t products;
+  if (!copies_fit(s) ||
+      !dt__attention_products(program, s->score, s->head, s->head_plan.b.extent, &products))
     return false;
+  s->made = products.scores;
+  s->depth = products.depth;
+  s->cols = products.cols;
   for (uint32_t i = 0; i < s->rows->stages.len; i++)
     if (!walks_stage(s, program, &s->rows->stages.items[i]))
       return false;
@@ -160,15 +131,11 @@ uint32_t dt__scores_units(uint32_t elements) {
   return units;
 }
 
-static uint32_t pitch_of(uint32_t elements) {
-  return dt__scores_units(elements) * UNIT * HALF + PAD;
-}
-
 void dt__scores_lay_out(dt_scores_t *s, uint32_t vectors) {
   uint32_t tall = s->warps_m * BLOCK, all = tall * s->steps;
   s->vectors = vectors;
-  s->row_pitch = pitch_of(s->depth);
-  s->col_pitch = pitch_of(s->cols);
+  s->row_pitch = dt__attention_pitch(s->depth);
+  s->col_pitch = dt__attention_pitch(s->cols);
   s->sums_pitch = fragments_in(s->cols) * BLOCK * WORD + SUMS_PAD;
   s->k_at = all * s->row_pitch;
   uint32_t front = s->k_at + columns_of(s) * s->row_pitch;
