@@ -85,7 +85,6 @@ static const group_tile_t group_tiles[] = {
 #define LEAST_RING 3           // tiles
 #define OTHER_SHARED (4 << 10) // bytes that a block may have besides
 #define PANEL 64               // columns
-#define KEYS 64                // of which attention has scores at a time
 #define SHORT 256 // scores of a row, up to which other tiles keep all of them in registers
 
 // What lies in shared memory: halves where both factors are, else what is summed.
@@ -130,7 +129,7 @@ static dt_schedule_t schedule_of(const dt_contraction_t *c, const tile_t *tile,
       .group_cols = tile->cols,
       .depth = tile->depth / (uint32_t)factor_bytes(c),
       .ring = tile->ring,
-      .keys = tile == &heads[TILE_KEYS][0] || tile == &makers[TILE_KEYS] ? KEYS : 0};
+      .keys = tile == &heads[TILE_KEYS][0] || tile == &makers[TILE_KEYS] ? DT_ATTENTION_KEYS : 0};
   return out;
 }
 
@@ -158,7 +157,7 @@ static dt_sym_t most_condition(dt_symenv_t *env, dt_sym_t items, dt_sym_t rows,
 }
 
 // Rows fill more than half of a tile, and are longer than others keep in registers; or they are
-// longer than those of many rows do, and most processors have a tile.
+// longer than one block of keys, and most processors have a tile.
 static dt_sym_t keys_condition(dt_symenv_t *env, dt_sym_t items, dt_sym_t rows,
                                const dt_matmul_common_t *tile, dt_sym_t length,
                                int64_t processors) {
@@ -175,7 +174,7 @@ static dt_sym_t keys_condition(dt_symenv_t *env, dt_sym_t items, dt_sym_t rows,
 //
 //   factors  kind   condition
 //   halves   LEAST  rows <= tile_rows or items <= all
-//            KEYS   tile_rows / 2 < rows, and SHORT < length, or USUAL < length and
+//            KEYS   tile_rows / 2 < rows, and SHORT < length, or a block of keys < length and
 //                   3/4 all <= items
 //            FEW    items <= all
 //            MOST   2 all <= items, length <= USUAL, tile_rows / 2 < rows

@@ -112,6 +112,11 @@ static LLVMValueRef stride_of(dt_tile_t *t, const dt_operand_t *o, dt_sym_t var)
   return LLVMBuildMul(k->m->b, stride, dt__emit_i64(k->m, (int64_t)dt_dtype_size(o->dtype)), "");
 }
 
+// Each row's place, or what of it there is, is found by itself.
+static bool rows_differ(const dt_operand_t *o) {
+  return o->copy == DT_COPY_UNITS && (o->scattered || o->mask != DT_NO_INST);
+}
+
 // Places of k as the one loop that a sum has, or as several.
 static bool has_terms(const dt_tile_t *t) { return t->k->stage->n_loops > 1; }
 
@@ -162,8 +167,7 @@ static void begin_units(dt_tile_t *t, const dt_operand_t *o, dt_units_t *units) 
   units->k = place.k;
   units->to = place.to;
   LLVMValueRef at_k = LLVMBuildZExt(m->b, place.k, m->t_i64, "");
-  bool each = copied && (o->scattered || o->mask != DT_NO_INST);
-  uint32_t rows = each ? pieces_of_part(t, o, unit_elements(o)) : 1;
+  uint32_t rows = rows_differ(o) ? pieces_of_part(t, o, unit_elements(o)) : 1;
   rows = rows ? rows : 1; // of the first threads alone
   for (uint32_t i = 0; i < rows; i++)
     place_row(t, o, &place, i, copied ? at_k : dt__emit_i64(m, 0), units);
@@ -193,7 +197,7 @@ static LLVMValueRef left_of(dt_tile_t *t, LLVMValueRef first_k) {
 // Units of one part of all rows, which have their places of k in common.
 typedef struct part_t {
   uint32_t along;                   // elements of a row before it
-  LLVMValueRef at_k, inside;        // i32, i1: where k is innermost, its place and whether there is
+  LLVMValueRef at_k;                // i32: its place of k where that is innermost
   LLVMValueRef terms[DT_MAX_LOOPS]; // i32, where k is several loops
   LLVMValueRef step;                // i64: bytes from the first tile's place
 } part_t;
@@ -223,7 +227,7 @@ static void copy_unit(dt_tile_t *t, const dt_operand_t *o, const dt_units_t *uni
                       const part_t *part, uint32_t i, LLVMValueRef first_k, LLVMValueRef at) {
   dt_emit_t *m = t->k->m;
   uint32_t rows = i * unit_rows(t, o), element = (uint32_t)dt_dtype_size(o->dtype);
-  bool each = o->scattered || o->mask != DT_NO_INST; // rows have places of their own
+  bool each = rows_differ(o);
   LLVMValueRef var =
       LLVMBuildNSWAdd(m->b, units->var, dt__emit_i64(m, o->along_k ? rows : part->along), "");
   LLVMValueRef at_k =
