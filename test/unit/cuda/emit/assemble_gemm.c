@@ -1,21 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // Has NVIDIA's assembler take the code of matrix products, of every element type, layout and what
 // may follow, and of chains, for the oldest GPU and for a new one: it must be accepted, with
-// nothing spilled from registers to memory.
+// nothing spilled from registers to memory. Attention by blocks of keys takes all registers that a
+// block may have, and the assembler fills them with loads that it moves ahead: what lives around
+// the loop over keys may be spilled, once a tile, but nothing in that loop.
 //
-// usage: assemble_gemm PTXAS [TURN TURNS]   (of its programs, those whose number leaves TURN)
+// usage: assemble_gemm PTXAS NVDISASM [TURN TURNS]
+// (of its programs, those whose number leaves TURN)
 #include "test/support/check.h"
 
 #include "test/unit/cuda/emit/chain_graph.h"
 #include "test/unit/cuda/emit/gemm_graph.h"
 #include "test/unit/cuda/emit/gpu_rig.h"
+#include "test/unit/cuda/emit/sass.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static const char *ptxas;
+static const char *ptxas, *nvdisasm;
 static uint32_t turn, turns = 1, programs;
 
 typedef struct gpu_t {
@@ -26,27 +30,84 @@ typedef struct gpu_t {
 static const gpu_t gpus[] = {{{8, 0, 108, 163 << 10, 40 << 20}, "sm_80"},
                              {{9, 0, 132, 227 << 10, 50 << 20}, "sm_90a"}};
 
-// Fails the test with the assembler's words, or with the line that tells of spills.
-static void assemble(const char *ptx, const char *arch, const char *what) {
-  char path[] = "/tmp/ductile-gemm-XXXXXX", command[512], line[512];
+// A new file's path; what was written to it, unless NULL.
+static void make_file(char *path, const char *text) {
   int file = mkstemp(path);
   assert_true(file >= 0);
-  assert_int_equal(write(file, ptx, strlen(ptx)), (ssize_t)strlen(ptx));
+  if (text)
+    assert_int_equal(write(file, text, strlen(text)), (ssize_t)strlen(text));
   (void)close(file);
-  (void)snprintf(command, sizeof(command), "'%s' -arch %s -v %s -o /dev/null 2>&1", ptxas, arch,
-                 path);
+}
+
+// All that a command says; the caller frees it.
+static char *said_by(const char *command, int *out_status) {
   FILE *said = popen(command, "r");
   assert_non_null(said);
-  char wrong[600] = "";
-  while (fgets(line, sizeof(line), said)) {
-    bool spills = strstr(line, "spill stores") && !strstr(line, " 0 bytes spill stores");
-    if ((spills || strstr(line, "error")) && !wrong[0])
+  size_t room = 1 << 16, n = 0, got;
+  char *text = malloc(room);
+  assert_non_null(text);
+  while ((got = fread(text + n, 1, room - n - 1, said)) > 0) {
+    n += got;
+    if (room - n == 1) {
+      room *= 2;
+      text = realloc(text, room);
+      assert_non_null(text);
+    }
+  }
+  text[n] = 0;
+  *out_status = pclose(said);
+  return text;
+}
+
+static void check_loops(const char *object, const char *arch, const char *what) {
+  char command[512];
+  int status;
+  (void)snprintf(command, sizeof(command), "'%s' -c %s", nvdisasm, object);
+  char *text = said_by(command, &status);
+  assert_int_equal(status, 0);
+  sass_loops_t loops = sass_loops(text);
+  free(text);
+  if (!loops.multiplying || loops.spilling)
+    fail_msg("%s for %s: of %u loops that multiply %u spill", what, arch, loops.multiplying,
+             loops.spilling);
+}
+
+// Fails the test with the assembler's words, or with the line that tells of spills. `around`: they
+// may be around loops.
+static void assemble(const char *ptx, const char *arch, bool around, const char *what) {
+  char path[] = "/tmp/ductile-gemm-XXXXXX", object[] = "/tmp/ductile-gemm-XXXXXX", command[512];
+  int status;
+  make_file(path, ptx);
+  make_file(object, NULL);
+  (void)snprintf(command, sizeof(command), "'%s' -arch %s -v %s -o %s 2>&1", ptxas, arch, path,
+                 object);
+  char *text = said_by(command, &status), *rest = text, *line, wrong[600] = "";
+  bool spills = false;
+  while ((line = strsep(&rest, "\n"))) {
+    bool own = strstr(line, "spill stores") && !strstr(line, " 0 bytes spill stores");
+    spills = spills || own;
+    if (((own && !around) || strstr(line, "error")) && !wrong[0])
       (void)snprintf(wrong, sizeof(wrong), "%s", line);
   }
-  int status = pclose(said);
+  free(text);
   (void)unlink(path);
+  if (!status && !wrong[0] && spills)
+    check_loops(object, arch, what);
+  (void)unlink(object);
   if (status || wrong[0])
     fail_msg("%s for %s: status %d: %s", what, arch, status, wrong);
+}
+
+// Whether the program has attention by blocks of keys.
+static bool has_keys(const gpu_rig_t *r) {
+  for (uint32_t k = 0; k < r->program->kernels.len; k++) {
+    const dt_kernel_t *kernel = &r->program->kernels.items[k];
+    for (uint32_t s = 0; s < kernel->schedules.len; s++)
+      if (kernel->schedules.items[s].kind == DT_SCHEDULE_TEAM_MATMUL &&
+          kernel->schedules.items[s].team_matmul.keys)
+        return true;
+  }
+  return false;
 }
 
 static void check_text(const char *graph, bool strict, const char *what) {
@@ -55,7 +116,7 @@ static void check_text(const char *graph, bool strict, const char *what) {
   for (size_t g = 0; g < sizeof(gpus) / sizeof(gpus[0]); g++) {
     gpu_rig_t r;
     gpu_rig_open(&r, graph, &gpus[g].model, strict);
-    assemble(r.ptx, gpus[g].arch, what);
+    assemble(r.ptx, gpus[g].arch, has_keys(&r), what);
     gpu_rig_close(&r);
   }
 }
@@ -68,6 +129,21 @@ static void check(const gemm_case_t *c) {
   dt_text_t text;
   check_text(gemm_graph(c, &text), c->strict, what);
   dt__text_fini(&text);
+}
+
+// The scan of loops, on code made up: one that spills, around and inside a loop that multiplies.
+static void test_scan(void **state) {
+  (void)state;
+  char around[] = ".text.a:\n.L_x_1:\n STL [R1], R2 ;\n.L_x_2:\n HMMA R4, R8 ;\n"
+                  " @P0 BRA `(.L_x_2) ;\n LDL R2, [R1] ;\n @P1 BRA `(.L_x_1) ;\n";
+  char inside[] = ".text.a:\n.L_x_1:\n BRA `(.L_x_1) ;\n.text.b:\n.L_x_1:\n HMMA R4, R8 ;\n"
+                  " LDL R2, [R1] ;\n @P0 BRA `(.L_x_1) ;\n";
+  sass_loops_t loops = sass_loops(around);
+  assert_int_equal(loops.multiplying, 1);
+  assert_int_equal(loops.spilling, 0);
+  loops = sass_loops(inside);
+  assert_int_equal(loops.multiplying, 1);
+  assert_int_equal(loops.spilling, 1);
 }
 
 static void test_layouts(void **state) {
@@ -108,7 +184,8 @@ static void test_strict(void **state) {
 static void test_attention(void **state) {
   (void)state;
   static const attention_case_t cases[] = {
-      {"f16", 12, 32, true}, {"f16", 2, 5, false}, {"bf16", 2, 64, true}, {"f32", 2, 32, true}};
+      {"f16", 12, 32, true}, {"f16", 2, 5, false},  {"bf16", 2, 64, true}, {"f32", 2, 32, true},
+      {"f16", 2, 64, true},  {"f16", 2, 64, false}, {"bf16", 12, 32, true}};
   for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
     dt_text_t text;
     check_text(attention_graph(&cases[i], &text), false, "attention");
@@ -131,17 +208,19 @@ static void test_rows(void **state) {
 }
 
 int main(int argc, char **argv) {
-  if (argc != 2 && argc != 4)
+  if (argc != 3 && argc != 5)
     return 2;
   ptxas = argv[1];
-  if (argc == 4) {
-    turn = (uint32_t)strtoul(argv[2], NULL, 10);
-    turns = (uint32_t)strtoul(argv[3], NULL, 10);
+  nvdisasm = argv[2];
+  if (argc == 5) {
+    turn = (uint32_t)strtoul(argv[3], NULL, 10);
+    turns = (uint32_t)strtoul(argv[4], NULL, 10);
     if (turn >= turns)
       return 2;
     printf("turn %u of %u\n", turn, turns);
   }
-  const struct CMUnitTest tests[] = {TEST(test_layouts), TEST(test_batches),   TEST(test_followed),
-                                     TEST(test_strict),  TEST(test_attention), TEST(test_rows)};
+  const struct CMUnitTest tests[] = {TEST(test_scan),     TEST(test_layouts), TEST(test_batches),
+                                     TEST(test_followed), TEST(test_strict),  TEST(test_attention),
+                                     TEST(test_rows)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
