@@ -22,7 +22,9 @@
 
 // `scripts/bench matmul` measures both (bench/bench_matmul.c).
 #define PREFETCH_BYTES 2048
-#define MAX_SETS 4 // sets of accumulators, and steps over k in one iteration
+#define MAX_SETS 4 // sets of accumulators, and steps over k in one iteration,
+#define MANY_ROWS 6
+#define MANY_STEPS 8 // but with so many rows or more
 
 typedef struct micro_t {
   dt_emit_t *m;
@@ -457,9 +459,18 @@ static void micro_runs(micro_t *t, uint32_t steps) {
   LLVMPositionBuilderAtEnd(m->b, done);
 }
 
-// Steps of an iteration over k: a group of codes, or one for each set.
+// Steps of an iteration over k: a group of codes, or one for each set, or with many rows as many as
+// leave the loop's own instructions no weight: a core whose other thread works takes half as many,
+// and the loads and multiply-adds alone are 20 a step where vectors have 32 bytes.
+static uint32_t steps_of(const micro_t *t) {
+  if (t->panel->bits)
+    return (uint32_t)dt__panel_group(t->panel);
+  bool many = t->rows >= MANY_ROWS && !t->words_in && t->m->target->vector_bytes <= 32;
+  return many ? MANY_STEPS : t->sets;
+}
+
 static void micro_body(micro_t *t) {
-  uint32_t steps = t->panel->bits ? (uint32_t)dt__panel_group(t->panel) : t->sets;
+  uint32_t steps = steps_of(t);
   micro_begin(t);
   if (t->runs) {
     micro_runs(t, steps);
