@@ -178,14 +178,14 @@ static void end_all_threads(void) {
 }
 
 // A thread of ours that is about to end is counted by the system a little longer than by us, and
-// one that begins the other way round: so it must be seen twice.
+// one that begins the other way round: so it must be seen twice, and is soon looked for again.
 static void *watch_orphans(void *unused) {
   (void)unused;
-  struct timespec pause = {.tv_nsec = FIRST_LOOK_NS};
+  long pause = FIRST_LOOK_NS;
   int seen = 0;
   while (seen < 2 && atomic_load_explicit(&n_lives, memory_order_relaxed)) {
-    (void)nanosleep(&pause, NULL);
-    pause.tv_nsec = pause.tv_nsec * 5 / 4 < LAST_LOOK_NS ? pause.tv_nsec * 5 / 4 : LAST_LOOK_NS;
+    (void)nanosleep(&(struct timespec){.tv_nsec = seen ? FIRST_LOOK_NS : pause}, NULL);
+    pause = pause * 5 / 4 < LAST_LOOK_NS ? pause * 5 / 4 : LAST_LOOK_NS;
     seen = only_ours_are_left() ? seen + 1 : 0;
   }
   if (seen == 2)

@@ -496,10 +496,12 @@ static going_t *find_free(going_t *all, int n) {
   }
 }
 
+// Looks at all of them by turns: what ended counts until it is seen.
 static void finish(going_t *all, int n) {
-  for (int k = 0; k < n; k++) {
-    while (all[k].pid && !look(&all[k]))
-      sleep_us(1000);
+  for (int left = n; left > 0; sleep_us(1000)) {
+    left = 0;
+    for (int k = 0; k < n; k++)
+      left += all[k].pid && !look(&all[k]);
   }
 }
 
