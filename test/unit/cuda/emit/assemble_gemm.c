@@ -72,18 +72,33 @@ static void check_loops(const char *object, const char *arch, const char *what) 
              loops.spilling);
 }
 
-// Fails the test with the assembler's words, or with the line that tells of spills. `around`: they
-// may be around loops.
-static void assemble(const char *ptx, const char *arch, bool around, const char *what) {
+// Whether the entry dt_kN, of number `entry`, has attention by blocks of keys.
+static bool has_keys(const gpu_rig_t *r, uint32_t entry) {
+  for (uint32_t c = 0; c < r->map.n_codes; c++) {
+    dt_code_origin_t from = r->map.origin_of_code[c];
+    const dt_schedule_t *s = &r->program->kernels.items[from.kernel].schedules.items[from.schedule];
+    if (r->map.entry_of_code[c] == entry && s->kind == DT_SCHEDULE_TEAM_MATMUL &&
+        s->team_matmul.keys)
+      return true;
+  }
+  return false;
+}
+
+// Fails the test with the assembler's words, or with the line that tells of spills: attention by
+// blocks of keys may have them around its loops.
+static void assemble(const gpu_rig_t *r, const char *arch, const char *what) {
   char path[] = "/tmp/ductile-gemm-XXXXXX", object[] = "/tmp/ductile-gemm-XXXXXX", command[512];
   int status;
-  make_file(path, ptx);
+  make_file(path, r->ptx);
   make_file(object, NULL);
   (void)snprintf(command, sizeof(command), "'%s' -arch %s -v %s -o %s 2>&1", ptxas, arch, path,
                  object);
   char *text = said_by(command, &status), *rest = text, *line, wrong[600] = "";
-  bool spills = false;
+  bool spills = false, around = false;
   while ((line = strsep(&rest, "\n"))) {
+    const char *entry = strstr(line, "entry function 'dt_k");
+    if (entry)
+      around = has_keys(r, (uint32_t)strtoul(strstr(entry, "dt_k") + 4, NULL, 10));
     bool own = strstr(line, "spill stores") && !strstr(line, " 0 bytes spill stores");
     spills = spills || own;
     if (((own && !around) || strstr(line, "error")) && !wrong[0])
@@ -98,25 +113,13 @@ static void assemble(const char *ptx, const char *arch, bool around, const char 
     fail_msg("%s for %s: status %d: %s", what, arch, status, wrong);
 }
 
-// Whether the program has attention by blocks of keys.
-static bool has_keys(const gpu_rig_t *r) {
-  for (uint32_t k = 0; k < r->program->kernels.len; k++) {
-    const dt_kernel_t *kernel = &r->program->kernels.items[k];
-    for (uint32_t s = 0; s < kernel->schedules.len; s++)
-      if (kernel->schedules.items[s].kind == DT_SCHEDULE_TEAM_MATMUL &&
-          kernel->schedules.items[s].team_matmul.keys)
-        return true;
-  }
-  return false;
-}
-
 static void check_text(const char *graph, bool strict, const char *what) {
   if (programs++ % turns != turn)
     return;
   for (size_t g = 0; g < sizeof(gpus) / sizeof(gpus[0]); g++) {
     gpu_rig_t r;
     gpu_rig_open(&r, graph, &gpus[g].model, strict);
-    assemble(r.ptx, gpus[g].arch, has_keys(&r), what);
+    assemble(&r, gpus[g].arch, what);
     gpu_rig_close(&r);
   }
 }
