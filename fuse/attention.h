@@ -8,7 +8,8 @@
 #define DT_ATTENTION_MOST 128 // elements of a row of the first product, and columns of the second
 #define DT_ATTENTION_ROWS 128 // of a tile made a block of keys at a time,
 #define DT_ATTENTION_KEYS 64  // of so many,
-#define DT_ATTENTION_STAGES 2 // of which so many blocks are in shared memory
+#define DT_ATTENTION_STAGES 2 // of which so many blocks are in shared memory;
+#define DT_ATTENTION_GROUP_STAGES 4 // where groups of warps multiply together
 
 // Bytes from one row of so many halves in shared memory to the next: a power of two of units, so
 // that threads share rows out evenly, and a unit more, so that neighbours are in different banks.
@@ -24,11 +25,21 @@ static inline uint32_t dt__attention_sums_pitch(uint32_t cols) {
   return (cols + 15) / 16 * 64 + 32;
 }
 
+// Bytes of a row's place: for groups of warps, in panels of 128 bytes.
+static inline uint32_t dt__attention_row(uint32_t elements, bool groups) {
+  return groups ? (elements * 2 + 127) / 128 * 128 : dt__attention_pitch(elements);
+}
+
+// Powers of two.
+static inline uint32_t dt__attention_stages(bool groups) {
+  return groups ? DT_ATTENTION_GROUP_STAGES : DT_ATTENTION_STAGES;
+}
+
 // Of queries, keys and values, or of the sums that take their place.
-static inline uint32_t dt__attention_bytes(uint32_t depth, uint32_t cols) {
-  uint32_t keys = DT_ATTENTION_STAGES * DT_ATTENTION_KEYS;
-  uint32_t operands =
-      (DT_ATTENTION_ROWS + keys) * dt__attention_pitch(depth) + keys * dt__attention_pitch(cols);
+static inline uint32_t dt__attention_bytes(uint32_t depth, uint32_t cols, bool groups) {
+  uint32_t keys = dt__attention_stages(groups) * DT_ATTENTION_KEYS;
+  uint32_t operands = (DT_ATTENTION_ROWS + keys) * dt__attention_row(depth, groups) +
+                      keys * dt__attention_row(cols, groups);
   uint32_t sums = DT_ATTENTION_ROWS * dt__attention_sums_pitch(cols);
   return operands > sums ? operands : sums;
 }

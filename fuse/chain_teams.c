@@ -55,6 +55,8 @@ static const tile_t heads[TILE_KINDS][WIDTHS] = {
     {{32, 128, 32, 128, 32, 16, 4}, {LARGEST, 0, 0, 0, 0, 0, 0}},
     {{LARGEST, 128, 128, 128, 64, 32, 2}},
 };
+// Attention by blocks of keys where groups of warps multiply together.
+static const tile_t keys_by_groups = {LARGEST, 128, 128, 128, 16, 128, 2};
 // Products that make rows for another.
 static const tile_t makers[TILE_KINDS] = {
     {LARGEST, 16, 128, 128, 16, 16, 3}, {LARGEST, 16, 128, 128, 16, 16, 3},
@@ -115,21 +117,24 @@ static const tile_t *tile_of(dt_program_t *program, const dt_contraction_t *c, t
   return tile;
 }
 
+static bool is_by_keys(const tile_t *tile) {
+  return tile == &heads[TILE_KEYS][0] || tile == &makers[TILE_KEYS] || tile == &keys_by_groups;
+}
+
 static dt_schedule_t schedule_of(const dt_contraction_t *c, const tile_t *tile,
                                  const dt_schedule_t *first) {
   dt_schedule_t out = *first;
   out.predicate = DT_SYM_NONE_ID;
-  out.team_matmul = (dt_team_matmul_t){
-      .a = c->a,
-      .b = c->b,
-      .tile_rows = tile->tile_rows,
-      .tile_cols = tile->tile_cols,
-      .groups = first->team_matmul.groups,
-      .group_rows = tile->rows,
-      .group_cols = tile->cols,
-      .depth = tile->depth / (uint32_t)factor_bytes(c),
-      .ring = tile->ring,
-      .keys = tile == &heads[TILE_KEYS][0] || tile == &makers[TILE_KEYS] ? DT_ATTENTION_KEYS : 0};
+  out.team_matmul = (dt_team_matmul_t){.a = c->a,
+                                       .b = c->b,
+                                       .tile_rows = tile->tile_rows,
+                                       .tile_cols = tile->tile_cols,
+                                       .groups = first->team_matmul.groups,
+                                       .group_rows = tile->rows,
+                                       .group_cols = tile->cols,
+                                       .depth = tile->depth / (uint32_t)factor_bytes(c),
+                                       .ring = tile->ring,
+                                       .keys = is_by_keys(tile) ? DT_ATTENTION_KEYS : 0};
   return out;
 }
 
@@ -321,7 +326,8 @@ static bool follows_rows(dt_program_t *program, dt_kernel_chain_t chain) {
 
 static bool has_room(const offers_t *o) {
   const dt_attention_t *a = &o->found;
-  return dt__attention_bytes(a->depth, a->cols) + OTHER_SHARED <= o->target->l1_bytes;
+  return dt__attention_bytes(a->depth, a->cols, o->target->matrix_groups) + OTHER_SHARED <=
+         o->target->l1_bytes;
 }
 
 static dt_status_t offer_kind(offers_t *o, tile_kind_t kind, bool by_groups) {
@@ -329,6 +335,8 @@ static dt_status_t offer_kind(offers_t *o, tile_kind_t kind, bool by_groups) {
   bool most = kind == TILE_MOST;
   if (kind == TILE_KEYS && (!o->attention || !has_room(o)))
     return NULL;
+  if (kind == TILE_KEYS && o->target->matrix_groups)
+    tile = &keys_by_groups;
   if (!tile->ring || (most && (!o->length.id || o->target->l1_bytes / 2 < MOST_BYTES)))
     return NULL;
   dt_schedule_t own = schedule_of(o->c, tile, &o->first);

@@ -13,43 +13,40 @@
 // Keys and values of the next block are on their way meanwhile, by units of 16 bytes where operands
 // are aligned, else by elements. A row whose maximum is -inf so far has p = 0, and is NaN where it
 // stays so, as a softmax of such a row is. p is rounded before it is multiplied, as weights are.
-#include "backend_cuda/emit/chain_scores.h"
+#include "backend_cuda/emit/chain_keys.h"
 #include "backend_cuda/emit/ptx.h"
 #include "backend_llvm/emit/aligned.h"
 #include "backend_llvm/emit/index.h"
 #include "backend_llvm/emit/loops.h"
-#include "fuse/attention.h"
 
 #include "runtime/base/status.h"
 
 #define LOG2_E 1.4426950408889634
 
-typedef struct keys_t {
-  dt_scores_t s;
-  dt_attention_t a;
-  bool aligned;                              // this version copies units
-  uint32_t k_stage, v_stage;                 // bytes of a block
-  LLVMValueRef slots[DT_ATTENTION_MOST / 2]; // C
-  LLVMValueRef max[2], sum[2];               // slots, by row of this thread
-} keys_t;
-
 // ---- Form -----------------------------------------------------------------------------------------
-static void lay_out(keys_t *q) {
+static void lay_out(dt_keys_t *q) {
   dt_scores_t *s = &q->s;
-  s->row_pitch = dt__attention_pitch(s->depth);
-  s->col_pitch = dt__attention_pitch(s->cols);
   s->sums_pitch = dt__attention_sums_pitch(s->cols);
-  q->k_stage = DT_ATTENTION_KEYS * s->row_pitch;
-  q->v_stage = DT_ATTENTION_KEYS * s->col_pitch;
-  s->k_at = DT_ATTENTION_ROWS * s->row_pitch;
-  s->v_at = s->k_at + DT_ATTENTION_STAGES * q->k_stage;
+  s->row_pitch = q->groups ? DT_PANEL_BYTES : dt__attention_pitch(s->depth);
+  s->col_pitch = q->groups ? DT_PANEL_BYTES : dt__attention_pitch(s->cols);
+  uint32_t row = dt__attention_row(s->depth, q->groups),
+           col = dt__attention_row(s->cols, q->groups);
+  q->k_stage = DT_ATTENTION_KEYS * row;
+  q->v_stage = DT_ATTENTION_KEYS * col;
+  s->k_at = DT_ATTENTION_ROWS * row;
+  s->v_at = s->k_at + dt__attention_stages(q->groups) * q->k_stage;
   s->sums_at = 0; // in the place of all of them
-  s->bytes = dt__attention_bytes(s->depth, s->cols);
+  s->bytes = dt__attention_bytes(s->depth, s->cols, q->groups);
+}
+
+// On one processor.
+static uint32_t blocks_of(const dt_keys_t *q) {
+  return q->s.cols > DT_ATTENTION_MOST / 2 || q->s.depth > DT_ATTENTION_MOST / 2 ? 1 : 2;
 }
 
 static dt_status_t open_keys(dt_program_t *program, const dt_cuda_chain_t *chain, bool strict,
-                             keys_t *out) {
-  *out = (keys_t){.s = {.vectors = MOST_VECTORS}};
+                             dt_keys_t *out) {
+  *out = (dt_keys_t){.s = {.vectors = MOST_VECTORS}};
   dt_scores_t *s = &out->s;
   if (strict || !dt__chain_attention(program, chain->kernels, &out->a))
     return DT_FAIL(DT_E_INTERNAL, "chain: kernels from %u on are no attention",
@@ -73,130 +70,22 @@ static dt_status_t open_keys(dt_program_t *program, const dt_cuda_chain_t *chain
       tile->keys != DT_ATTENTION_KEYS || DT_ATTENTION_KEYS != MOST_VECTORS * BLOCK)
     return DT_FAIL(DT_E_INTERNAL, "chain: tiles of %u rows and %u keys", tile->tile_rows,
                    tile->keys);
+  out->groups = s->head_plan.groups;
+  out->ahead = out->groups && blocks_of(out) == 1;
   lay_out(out);
   return NULL;
 }
 
 dt_status_t dt__chain_keys_plan(dt_program_t *program, bool strict, dt_cuda_chain_t *chain) {
-  keys_t q;
+  dt_keys_t q;
   DT_TRY(open_keys(program, chain, strict, &q));
   chain->shared_bytes = (q.s.bytes + 63) & ~63U;
-  chain->blocks = q.s.cols > DT_ATTENTION_MOST / 2 || q.s.depth > DT_ATTENTION_MOST / 2 ? 1 : 2;
+  chain->blocks = blocks_of(&q);
   return NULL;
 }
 
-// ---- Copies ---------------------------------------------------------------------------------------
-// Rows of an operand on their way to shared memory, from row `first` (i64) of it on; `to` (i32) is
-// where the first one stands.
-typedef struct rows_t {
-  const dt_operand_t *o;
-  dt_sym_t outer, inner, extent;
-  LLVMValueRef first, to;
-  uint32_t rows, pitch, elements;
-  bool ordered;
-} rows_t;
-
-// One unit, element by element: those that are there, else zeros.
-static LLVMValueRef read_unit(keys_t *q, LLVMValueRef from, LLVMValueRef inside) {
-  dt_emit_t *m = q->s.m;
-  LLVMTypeRef half = dt__emit_type(m, q->s.score_plan.a.dtype);
-  LLVMValueRef unit = LLVMConstNull(LLVMVectorType(half, UNIT));
-  LLVMValueRef safe = LLVMBuildSelect(m->b, inside, from, q->s.k->dead, "");
-  for (uint32_t e = 0; e < UNIT; e++) {
-    // Where there is nothing the first element of what is there is read again.
-    LLVMValueRef step =
-        LLVMBuildSelect(m->b, inside, dt__emit_i64(m, e * HALF), dt__emit_i64(m, 0), "");
-    LLVMValueRef one =
-        dt__emit_load(m, q->s.score_plan.a.dtype, 0, dt__emit_offset(m, safe, step), NULL, NULL);
-    unit = LLVMBuildInsertElement(m->b, unit, one, i32(m, e), "");
-  }
-  return LLVMBuildSelect(m->b, inside, unit, LLVMConstNull(LLVMTypeOf(unit)), "");
-}
-
-// Inside of `level` - 1; kernel and stage are at hand.
-static void copy_rows(keys_t *q, uint32_t level, const rows_t *p) {
-  dt_scores_t *s = &q->s;
-  dt_body_t *k = s->k;
-  dt_emit_t *m = s->m;
-  const dt_inst_t *load = &k->stage->insts.items[p->o->load];
-  uint32_t units = dt__scores_units(p->elements), each = s->score_plan.threads / units;
-  LLVMValueRef stride = dt__chain_stride(k, load, p->outer);
-  LLVMValueRef extent = dt__index_scalar(k, p->extent);
-  dt__body_at(k, level - 1);
-  LLVMValueRef tid = dt__ptx_thread(m);
-  LLVMValueRef row = LLVMBuildUDiv(m->b, tid, i32(m, units), "");
-  LLVMValueRef inner = times(m, LLVMBuildURem(m->b, tid, i32(m, units), ""), UNIT);
-  bool few = p->rows < each;
-  dt__scope_open(k, level, few ? below(m, row, i32(m, p->rows)) : NULL);
-  LLVMValueRef at = LLVMBuildNSWAdd(m->b, p->first, wide(m, row), "");
-  dt__bind_symbol(k, p->outer, level, at);
-  dt__bind_symbol(k, p->inner, level, wide(m, inner));
-  dt_sym_t offset = dt__access_offset(k, load->buffer, load->index);
-  LLVMValueRef from = dt__access_address(k, load->buffer, offset, level).at[0];
-  dt__body_at(k, level);
-  LLVMValueRef to = times(m, p->ordered ? dt__scores_place(m, row) : row, p->pitch);
-  to = add(m, add(m, to, times(m, inner, HALF)), p->to);
-  LLVMValueRef left = LLVMBuildNSWSub(m->b, extent, at, "");
-  LLVMValueRef in_row = below(m, inner, i32(m, p->elements));
-  for (uint32_t i = 0; i < (few ? 1 : p->rows / each); i++) {
-    LLVMValueRef inside = both(m, below(m, dt__emit_i64(m, i * each), left), in_row);
-    LLVMValueRef shift = LLVMBuildMul(m->b, stride, dt__emit_i64(m, i * each), "");
-    LLVMValueRef here = dt__emit_offset(m, from, shift);
-    LLVMValueRef there = shared_at(m, s->shared, to, i * each * p->pitch);
-    if (q->aligned)
-      dt__ptx_copy(m, there, here, LLVMBuildSelect(m->b, inside, i32(m, 16), i32(m, 0), ""));
-    else
-      dt__emit_store_at(m, s->score_plan.a.dtype, read_unit(q, here, inside), there, 16);
-  }
-  dt__scope_close(k, level);
-}
-
-static LLVMValueRef stage_of(keys_t *q, LLVMValueRef first, uint32_t bytes) {
-  dt_emit_t *m = q->s.m;
-  LLVMValueRef number = LLVMBuildUDiv(m->b, first, dt__emit_i64(m, q->s.vectors * BLOCK), "");
-  return times(m, low_bits(m, narrow(m, number), DT_ATTENTION_STAGES - 1), bytes);
-}
-
-// Keys and values from number `first` on, as two groups; what is not there is zero.
-static void copy_block(keys_t *q, uint32_t level, LLVMValueRef first) {
-  dt_scores_t *s = &q->s;
-  dt_body_t *k = s->k;
-  dt_emit_t *m = s->m;
-  const dt_operand_t *b = &s->score_plan.b, *v = &s->head_plan.b;
-  if (!dt__scores_take(s, s->score, s->schedules[0]))
-    return;
-  dt__scores_begin_stage(s);
-  dt__body_at(k, level - 1);
-  LLVMValueRef to = add(m, stage_of(q, first, q->k_stage), i32(m, s->k_at));
-  copy_rows(q, level,
-            &(rows_t){b, b->var, k->stage->vars[0], b->extent, first, to, s->vectors * BLOCK,
-                      s->row_pitch, s->depth, true});
-  dt__ptx_copies_commit(m);
-  if (!dt__scores_take(s, s->head, s->schedules[2]))
-    return;
-  dt__scores_begin_stage(s);
-  dt__body_at(k, level - 1);
-  to = add(m, stage_of(q, first, q->v_stage), i32(m, s->v_at));
-  copy_rows(q, level,
-            &(rows_t){v, k->stage->vars[0], v->var, k->stage->extents[0], first, to,
-                      s->vectors * BLOCK, s->col_pitch, s->cols, true});
-  dt__ptx_copies_commit(m);
-}
-
-static void copy_queries(keys_t *q) {
-  dt_scores_t *s = &q->s;
-  const dt_operand_t *a = &s->score_plan.a;
-  if (!dt__scores_take(s, s->score, s->schedules[0]))
-    return;
-  dt__scores_begin_stage(s);
-  dt__body_at(s->k, PART);
-  copy_rows(q, STEP,
-            &(rows_t){a, a->var, s->k->stage->vars[0], a->extent, s->t->first_row, i32(s->m, 0),
-                      s->warps_m * BLOCK, s->row_pitch, s->depth, false});
-}
-
 // ---- One block of keys ----------------------------------------------------------------------------
-static LLVMValueRef quad_join(keys_t *q, LLVMValueRef value, const char *join) {
+static LLVMValueRef quad_join(dt_keys_t *q, LLVMValueRef value, const char *join) {
   dt_emit_t *m = q->s.m;
   for (uint32_t distance = 1; distance < QUAD; distance *= 2) {
     LLVMValueRef other = m->device->exchange(q->s.k, value, distance);
@@ -206,7 +95,7 @@ static LLVMValueRef quad_join(keys_t *q, LLVMValueRef value, const char *join) {
   return value;
 }
 
-static LLVMValueRef power(keys_t *q, LLVMValueRef x, LLVMValueRef less) {
+static LLVMValueRef power(dt_keys_t *q, LLVMValueRef x, LLVMValueRef less) {
   dt_emit_t *m = q->s.m;
   LLVMValueRef log = LLVMConstReal(m->t_f32, LOG2_E);
   LLVMValueRef by = LLVMBuildFMul(m->b, LLVMBuildFSub(m->b, x, less, ""), log, "");
@@ -214,7 +103,7 @@ static LLVMValueRef power(keys_t *q, LLVMValueRef x, LLVMValueRef less) {
 }
 
 // The elements of row r, cast to f32; -inf past the end of rows.
-static void widen(keys_t *q, uint32_t r, LLVMValueRef end, LLVMValueRef *out) {
+static void widen(dt_keys_t *q, uint32_t r, LLVMValueRef end, LLVMValueRef *out) {
   dt_scores_t *s = &q->s;
   dt_emit_t *m = s->m;
   dt_dtype_t dtype = dt__program_buffer(&m->program, s->made)->dtype;
@@ -236,7 +125,7 @@ static void widen(keys_t *q, uint32_t r, LLVMValueRef end, LLVMValueRef *out) {
   }
 }
 
-static void take_row(keys_t *q, uint32_t r, LLVMValueRef end, LLVMValueRef *out_factor) {
+static void take_row(dt_keys_t *q, uint32_t r, LLVMValueRef end, LLVMValueRef *out_factor) {
   dt_scores_t *s = &q->s;
   dt_emit_t *m = s->m;
   LLVMValueRef x[MOST_VECTORS * LANES], none = LLVMConstReal(m->t_f32, -__builtin_inf());
@@ -271,33 +160,80 @@ static void take_row(keys_t *q, uint32_t r, LLVMValueRef end, LLVMValueRef *out_
   *out_factor = factor;
 }
 
-static uint32_t count_of(const keys_t *q) { return fragments_in(q->s.cols) * 8; }
-
-// C times the rows' factors, for the product to add to.
-static void rescale(keys_t *q, const LLVMValueRef factors[2]) {
+// C times the rows' factors, where a row of the warp has one that is not 1; mostly none has.
+static void rescale(dt_keys_t *q, const LLVMValueRef factors[2]) {
+  dt_body_t *k = q->s.k;
   dt_emit_t *m = q->s.m;
-  for (uint32_t i = 0; i < count_of(q); i++) {
+  LLVMValueRef one = LLVMConstReal(m->t_f32, 1);
+  LLVMValueRef moved = LLVMBuildOr(m->b, LLVMBuildFCmp(m->b, LLVMRealUNE, factors[0], one, ""),
+                                   LLVMBuildFCmp(m->b, LLVMRealUNE, factors[1], one, ""), "");
+  dt__scope_open(k, ROUND, dt__ptx_any(m, moved));
+  for (uint32_t i = 0; i < dt__keys_sums(q); i++) {
     LLVMValueRef own = LLVMBuildLoad2(m->b, m->t_f32, q->slots[i], "");
-    q->s.sums[i] = LLVMBuildFMul(m->b, own, factors[i / 2 % 2], "");
+    LLVMBuildStore(m->b, LLVMBuildFMul(m->b, own, factors[i / 2 % 2], ""), q->slots[i]);
   }
+  dt__scope_close(k, ROUND);
+  dt__body_at(k, STEP);
+}
+
+static void load_sums(dt_keys_t *q) {
+  for (uint32_t i = 0; i < dt__keys_sums(q); i++)
+    q->s.sums[i] = LLVMBuildLoad2(q->s.m->b, q->s.m->t_f32, q->slots[i], "");
+}
+
+// The scores of the block from number `first` on, into s->sums; where they are ahead those of the
+// next one, from `next` on, are begun in `begun`. Copies go on meanwhile.
+static void multiply(dt_keys_t *q, LLVMValueRef first, LLVMValueRef next, LLVMValueRef *begun) {
+  dt_scores_t *s = &q->s;
+  dt_emit_t *m = s->m;
+  if (!q->groups) {
+    dt__keys_copy_next(q, ROUND, first);
+    dt__body_at(s->k, STEP);
+    s->k_stage = dt__keys_stage(q, first, q->k_stage);
+    dt__scores_multiply(s);
+    return;
+  }
+  dt__keys_begin_scores(q, q->ahead ? next : first, begun);
+  dt__keys_copy_next(q, ROUND, first);
+  dt__body_at(s->k, STEP);
+  dt__keys_tell(q, next);
+  if (!q->ahead)
+    dt__ptx_group_wait(m, 0, DT_KEYS_SCORES, begun);
+  for (uint32_t i = 0; i < DT_KEYS_SCORES; i++)
+    s->sums[i] = q->ahead ? LLVMBuildLoad2(m->b, m->t_f32, q->next[i], "") : begun[i];
+}
+
+// s->sums += s->fragments times the values of the block; what has been begun has ended.
+static void add_rows(dt_keys_t *q, LLVMValueRef first, LLVMValueRef *begun) {
+  dt_scores_t *s = &q->s;
+  dt_emit_t *m = s->m;
+  if (!q->groups) {
+    s->v_stage = dt__keys_stage(q, first, q->v_stage);
+    dt__scores_add_rows(s);
+    return;
+  }
+  dt__keys_begin_sums(q, first);
+  if (q->ahead) {
+    dt__ptx_group_wait(m, 1, DT_KEYS_SCORES, begun);
+    for (uint32_t i = 0; i < DT_KEYS_SCORES; i++)
+      LLVMBuildStore(m->b, begun[i], q->next[i]);
+  }
+  dt__ptx_group_wait(m, 0, dt__keys_sums(q), s->sums);
 }
 
 // Keys from number `first` on, at STEP; `full`: there are as many as a block has.
-static void emit_block(keys_t *q, LLVMValueRef first, bool full) {
+static void emit_block(dt_keys_t *q, LLVMValueRef first, bool full) {
   dt_scores_t *s = &q->s;
   dt_body_t *k = s->k;
   dt_emit_t *m = s->m;
+  LLVMValueRef begun[DT_KEYS_SCORES], keys = dt__emit_i64(m, DT_ATTENTION_KEYS);
   s->full = full;
   s->first_col = first;
-  dt__ptx_copies_wait(m, 1);
-  dt__cuda_block_sync(m);
-  LLVMValueRef next = LLVMBuildNSWAdd(m->b, first, dt__emit_i64(m, s->vectors * BLOCK), "");
-  copy_block(q, ROUND, next);
-  dt__body_at(k, STEP);
+  dt__keys_await(q, first);
+  LLVMValueRef next = LLVMBuildNSWAdd(m->b, first, keys, "");
   dt__scores_place_thread(s);
   dt__scores_place_rows(s);
-  s->k_stage = stage_of(q, first, q->k_stage);
-  dt__scores_multiply(s);
+  multiply(q, first, next, begun);
   dt__scores_make(s);
   dt__body_at(k, STEP);
   dt__scores_place_thread(s);
@@ -306,20 +242,18 @@ static void emit_block(keys_t *q, LLVMValueRef first, bool full) {
     take_row(q, r, end, &factors[r]);
   if (m->failure)
     return;
-  dt__ptx_copies_wait(m, 2);
-  dt__cuda_block_sync(m);
   rescale(q, factors);
-  s->v_stage = stage_of(q, first, q->v_stage);
-  dt__scores_add_rows(s);
-  for (uint32_t i = 0; i < count_of(q); i++)
+  load_sums(q);
+  add_rows(q, first, begun);
+  for (uint32_t i = 0; i < dt__keys_sums(q); i++)
     LLVMBuildStore(m->b, s->sums[i], q->slots[i]);
 }
 
 // ---- Items ----------------------------------------------------------------------------------------
-static void begin_sums(keys_t *q) {
+static void begin_sums(dt_keys_t *q) {
   dt_body_t *k = q->s.k;
   dt_emit_t *m = q->s.m;
-  for (uint32_t i = 0; i < count_of(q); i++) {
+  for (uint32_t i = 0; i < dt__keys_sums(q); i++) {
     q->slots[i] = dt__body_slot(k, m->t_f32, 1);
     LLVMBuildStore(m->b, LLVMConstNull(m->t_f32), q->slots[i]);
   }
@@ -331,7 +265,7 @@ static void begin_sums(keys_t *q) {
   }
 }
 
-static void end_sums(keys_t *q) {
+static void end_sums(dt_keys_t *q) {
   dt_scores_t *s = &q->s;
   dt_emit_t *m = s->m;
   LLVMValueRef factors[2];
@@ -339,10 +273,30 @@ static void end_sums(keys_t *q) {
     LLVMValueRef sum = quad_join(q, LLVMBuildLoad2(m->b, m->t_f32, q->sum[r], ""), NULL);
     factors[r] = LLVMBuildFDiv(m->b, LLVMConstReal(m->t_f32, 1), sum, "");
   }
-  rescale(q, factors);
+  load_sums(q);
+  for (uint32_t i = 0; i < dt__keys_sums(q); i++)
+    s->sums[i] = LLVMBuildFMul(m->b, s->sums[i], factors[i / 2 % 2], "");
 }
 
-static void emit_version(keys_t *q, LLVMValueRef wanted) {
+// What is done with queries once an item: they are held, and the first block's scores are made.
+static void begin_scores(dt_keys_t *q) {
+  dt_scores_t *s = &q->s;
+  dt_emit_t *m = s->m;
+  LLVMValueRef none = dt__emit_i64(m, 0);
+  if (!q->groups)
+    return;
+  dt__keys_hold_queries(q);
+  if (!q->ahead)
+    return;
+  dt__keys_begin_scores(q, none, s->sums);
+  dt__ptx_group_wait(m, 0, DT_KEYS_SCORES, s->sums);
+  for (uint32_t i = 0; i < DT_KEYS_SCORES; i++) {
+    q->next[i] = dt__body_slot(s->k, m->t_f32, 1);
+    LLVMBuildStore(m->b, s->sums[i], q->next[i]);
+  }
+}
+
+static void emit_version(dt_keys_t *q, LLVMValueRef wanted) {
   dt_scores_t *s = &q->s;
   dt_body_t *k = s->k;
   dt_emit_t *m = s->m;
@@ -351,15 +305,13 @@ static void emit_version(keys_t *q, LLVMValueRef wanted) {
   dt__chain_wait(s->t);
   dt__scores_place_thread(s);
   s->above = i32(m, 0);
-  copy_queries(q);
-  dt__body_at(k, PART);
-  copy_block(q, STEP, dt__emit_i64(m, 0));
-  dt__body_at(k, PART);
+  dt__keys_copy_first(q);
   begin_sums(q);
-  int64_t keys = (int64_t)s->vectors * BLOCK;
+  begin_scores(q);
+  uint32_t keys = DT_ATTENTION_KEYS;
   LLVMValueRef rest = LLVMBuildURem(m->b, s->extent_n, dt__emit_i64(m, keys), "");
   LLVMValueRef whole = LLVMBuildNSWSub(m->b, s->extent_n, rest, "");
-  LLVMValueRef first = dt__loop_open(k, STEP, dt__emit_i64(m, 0), whole, (uint32_t)keys);
+  LLVMValueRef first = dt__loop_open(k, STEP, dt__emit_i64(m, 0), whole, keys);
   dt__ptx_no_unroll(m);
   emit_block(q, first, true);
   dt__body_at(k, STEP);
@@ -369,8 +321,7 @@ static void emit_version(keys_t *q, LLVMValueRef wanted) {
   emit_block(q, whole, false);
   dt__scope_close(k, STEP);
   dt__body_at(k, PART);
-  dt__ptx_copies_wait(m, 0);
-  dt__cuda_block_sync(m);
+  dt__keys_end(q);
   dt__level_enter(k, STEP);
   dt__scores_place_thread(s);
   end_sums(q);
@@ -385,7 +336,7 @@ static void emit_version(keys_t *q, LLVMValueRef wanted) {
 }
 
 // Where copies go by units and what follows the products by vectors, at level 0; NULL: never.
-static LLVMValueRef is_aligned(keys_t *q) {
+static LLVMValueRef is_aligned(dt_keys_t *q) {
   dt_scores_t *s = &q->s;
   dt_body_t *k = s->k;
   dt_emit_t *m = s->m;
@@ -413,7 +364,7 @@ static LLVMValueRef is_aligned(keys_t *q) {
 void dt__chain_keys(dt_chain_item_t *t) {
   dt_body_t *k = t->k;
   dt_emit_t *m = k->m;
-  keys_t q;
+  dt_keys_t q;
   dt_status_t status = open_keys(&m->program, t->chain, m->target->strict_fp, &q);
   if (status) {
     dt__emit_fail(m, status);
@@ -423,6 +374,8 @@ void dt__chain_keys(dt_chain_item_t *t) {
   q.s.k = k;
   q.s.m = m;
   q.s.shared = dt__cuda_shared_base(m);
+  if (q.groups)
+    LLVMSetAlignment(q.s.shared, 8 * DT_PANEL_BYTES); // after which places in panels repeat
   LLVMValueRef aligned = is_aligned(&q);
   if (m->failure)
     return;

@@ -2,6 +2,8 @@
 // See device.h. Values wider or narrower than a register are exchanged as words of 32 bits.
 #include "backend_cuda/emit/device.h"
 
+#include "backend_cuda/emit/without_calls.h"
+
 #include "backend_cuda/emit/matmul.h"
 
 #include <stdio.h>
@@ -189,4 +191,5 @@ const dt_device_emit_t dt__cuda_device_emit = {
     .matmul = dt__cuda_matmul_item,
     .tile = dt__cuda_tile,
     .claim = claim_record,
-    .fill = fill_record};
+    .fill = fill_record,
+    .settle = dt__cuda_without_calls};

@@ -2,6 +2,8 @@
 // See ptx.h.
 #include "backend_cuda/emit/ptx.h"
 
+#include "backend_cuda/emit/without_calls.h"
+
 #include "runtime/base/status.h"
 #include "runtime/base/text.h"
 
@@ -42,6 +44,19 @@ void dt__ptx_part(dt_emit_t *m, uint32_t number) {
 
 void dt__ptx_no_unroll(dt_emit_t *m) {
   (void)inline_text(m, m->t_void, ".pragma \"nounroll\";", "");
+}
+
+LLVMValueRef dt__ptx_any(dt_emit_t *m, LLVMValueRef value) {
+  LLVMValueRef args[2] = {dt__emit_i32(m, UINT32_MAX), value};
+  return call(m, "llvm.nvvm.vote.any.sync", args, 2);
+}
+
+void dt__ptx_meet(dt_emit_t *m, LLVMValueRef id, uint32_t threads, bool wait) {
+  LLVMValueRef args[2] = {id, dt__emit_i32(m, threads)};
+  (void)call(m,
+             wait ? "llvm.nvvm.barrier.cta.sync.aligned.count"
+                  : "llvm.nvvm.barrier.cta.arrive.aligned.count",
+             args, 2);
 }
 
 void dt__ptx_copy(dt_emit_t *m, LLVMValueRef to, LLVMValueRef from, LLVMValueRef bytes) {
@@ -149,30 +164,32 @@ static void change_sums(dt_emit_t *m, const char *text, uint32_t n, LLVMValueRef
   dt__text_fini(&constraints);
 }
 
-// One step, whose operands stand from number `at` on.
-static void put_step(const dt_ptx_group_t *g, uint32_t at, dt_text_t *text) {
+// One step, whose operands stand from number `at` on; `add` is the predicate of what was there.
+static void put_step(const dt_ptx_group_t *g, uint32_t at, const char *add, dt_text_t *text) {
   const char *type = g->dtype == DT_F16 ? "f16" : "bf16";
   uint32_t n = g->width / 2;
   dt__text_printf(text, "wgmma.mma_async.sync.aligned.m64n%uk16.f32.%s.%s {", g->width, type, type);
   for (uint32_t i = 0; i < n; i++)
     dt__text_printf(text, "%s$%u", i ? ", " : "", i);
   if (g->a_held)
-    dt__text_printf(text, "}, {$%u, $%u, $%u, $%u}, $%u, all, 1, 1, %d;\n", at, at + 1, at + 2,
-                    at + 3, at + HELD, (int)g->b_turned);
+    dt__text_printf(text, "}, {$%u, $%u, $%u, $%u}, $%u, %s, 1, 1, %d;\n", at, at + 1, at + 2,
+                    at + 3, at + HELD, add, (int)g->b_turned);
   else
-    dt__text_printf(text, "}, $%u, $%u, all, 1, 1, %d, %d;\n", at, at + 1, (int)g->a_turned,
+    dt__text_printf(text, "}, $%u, $%u, %s, 1, 1, %d, %d;\n", at, at + 1, add, (int)g->a_turned,
                     (int)g->b_turned);
 }
 
 void dt__ptx_group_multiply(dt_emit_t *m, const dt_ptx_group_t *g, const LLVMValueRef *a,
                             const LLVMValueRef *b, LLVMValueRef *sums) {
+  dt__cuda_multiplies_together(m);
   uint32_t n = g->width / 2, of_a = g->a_held ? HELD : 1, n_args = 0;
   LLVMValueRef args[MAX_ARGS];
   dt_text_t text;
   dt__text_init(&text);
-  dt__text_printf(&text, "{\n.reg .pred all;\nmov.pred all, -1;\nwgmma.fence.sync.aligned;\n");
+  dt__text_printf(&text, "{\n.reg .pred all, none;\nmov.pred all, -1;\nmov.pred none, 0;\n");
+  dt__text_printf(&text, "wgmma.fence.sync.aligned;\n");
   for (uint32_t s = 0; s < g->steps; s++) {
-    put_step(g, 2 * n + n_args, &text);
+    put_step(g, 2 * n + n_args, g->fresh && s == 0 ? "none" : "all", &text);
     for (uint32_t i = 0; i < of_a; i++)
       args[n_args++] = a[s * of_a + i];
     args[n_args++] = b[s];

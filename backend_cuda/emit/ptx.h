@@ -17,6 +17,10 @@ LLVMValueRef dt__ptx_anew(dt_emit_t *m, LLVMValueRef value);
 void dt__ptx_part(dt_emit_t *m, uint32_t number);
 // Keeps the assembler from unrolling the loop whose first block this stands in.
 void dt__ptx_no_unroll(dt_emit_t *m);
+// Whether `value` (i1) holds for any thread of the warp, all of which are here.
+LLVMValueRef dt__ptx_any(dt_emit_t *m, LLVMValueRef value);
+// Arrives at barrier `id` (i32, 1 … 15) of so many threads, and waits for all of them if `wait`.
+void dt__ptx_meet(dt_emit_t *m, LLVMValueRef id, uint32_t threads, bool wait);
 // Starts a copy of 16 bytes from global to shared memory, both aligned: of the first `bytes` (i32,
 // 0 or 16), zeros after them. `from` is a generic address; it is not read where `bytes` is 0.
 void dt__ptx_copy(dt_emit_t *m, LLVMValueRef to, LLVMValueRef from, LLVMValueRef bytes);
@@ -50,6 +54,7 @@ typedef struct dt_ptx_group_t {
   dt_dtype_t dtype; // F16 or BF16
   uint32_t width, steps;
   bool a_turned, b_turned, a_held;
+  bool fresh; // sums begin at zero, whatever they are
 } dt_ptx_group_t;
 #define DT_PTX_MAX_STEPS 8
 // Begins sums += a * b for all steps, in order. `sums`: width / 2 values of a thread, f32, those of

@@ -188,6 +188,9 @@ dt_status_t dt__emit_finish(dt_emit_t *m, const char *passes, bool host,
   DT_TRY(dt__generator_check());
   if (passes) {
     DT_TRY(run_passes(m, passes));
+    const char *settled = m->device && m->device->settle ? m->device->settle(m) : NULL;
+    if (settled)
+      DT_TRY(run_passes(m, settled));
     dump_module(m, options, 2 * order + 1, "llvm");
   }
   if (!host && options && options->quick_kernels)

@@ -41,6 +41,9 @@ typedef struct dt_device_emit_t {
   LLVMValueRef (*claim)(struct dt_emit_t *m, LLVMValueRef record, LLVMValueRef check);
   void (*fill)(struct dt_emit_t *m, LLVMValueRef record, LLVMValueRef check, LLVMValueRef value,
                LLVMValueRef extent);
+  // After all passes: changes what the device's own assembler would make poor code of. Returns the
+  // passes that go with it (LLVM's text); NULL: nothing has changed.
+  const char *(*settle)(struct dt_emit_t *m);
 } dt_device_emit_t;
 
 typedef struct dt_emit_t {

@@ -96,7 +96,12 @@ SINGLE(lg2, log2f(x))
 SINGLE(sin, sinf(x))
 SINGLE(cos, cosf(x))
 SINGLE(tanh, tanhf(x))
-static uint64_t rsqrt_f64(ARGS) { return UNUSED, double_result(1 / sqrt(as_double(a))); }
+// Of doubles the high words alone count, and 20 digits are right.
+static double gross(double y) {
+  uint64_t bits = ptx_double_bits(y) & ~(uint64_t)UINT32_MAX;
+  return isfinite(y) && y != 0 ? as_double(bits ^ (uint64_t)1 << 32) : y;
+}
+static uint64_t rsqrt_f64(ARGS) { return UNUSED, double_result(gross(1 / sqrt(as_double(a)))); }
 
 // Of what is not a number, neg and abs give any that is none (PTX ISA): here one whose sign is set,
 // which is what an H100 gives where a conversion follows. copysign moves bits.

@@ -84,6 +84,23 @@ static bool has_keys(const gpu_rig_t *r, uint32_t entry) {
   return false;
 }
 
+// The driver's linker takes PTX as code to be linked, where more is a call than in a whole program:
+// the assembler says where products of groups of warps wait for each other for it
+// (backend_cuda/emit/without_calls.c).
+static void check_together(const char *path, const char *object, const char *arch,
+                           const char *what) {
+  char command[512];
+  int status;
+  (void)snprintf(command, sizeof(command), "'%s' -c -arch %s -v %s -o %s 2>&1", ptxas, arch, path,
+                 object);
+  char *text = said_by(command, &status), *loss = strstr(text, "Performance Loss");
+  if (loss)
+    loss[strcspn(loss, "\n")] = '\0';
+  if (status || loss)
+    fail_msg("%s for %s: status %d: %s", what, arch, status, loss ? loss : text);
+  free(text);
+}
+
 // Fails the test with the assembler's words, or with the line that tells of spills: attention by
 // blocks of keys may have them around its loops.
 static void assemble(const gpu_rig_t *r, const char *arch, const char *what) {
@@ -105,9 +122,11 @@ static void assemble(const gpu_rig_t *r, const char *arch, const char *what) {
       (void)snprintf(wrong, sizeof(wrong), "%s", line);
   }
   free(text);
-  (void)unlink(path);
   if (!status && !wrong[0] && spills)
     check_loops(object, arch, what);
+  if (!status && strstr(arch, "90"))
+    check_together(path, object, arch, what);
+  (void)unlink(path);
   (void)unlink(object);
   if (status || wrong[0])
     fail_msg("%s for %s: status %d: %s", what, arch, status, wrong);

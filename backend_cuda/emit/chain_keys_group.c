@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Both products of attention by blocks of keys, by groups of four warps (matmul_group.c has the
+// descriptors' form). A group has 64 rows of queries. Queries, keys and values lie in panels, keys
+// and values in the order that chain_scores.c tells, so that scores come out as tensor cores take
+// weights in. Both products read their left factor from registers, queries being held there for the
+// whole item, and the right one from shared memory.
+#include "backend_cuda/emit/chain_keys.h"
+#include "backend_cuda/emit/ptx.h"
+
+#define HELD 4 // registers of a fragment
+
+// From a key's first elements to its 16 of number `step`, in the same panel or a later one; in units
+// of 16 bytes.
+static uint32_t along_row(uint32_t step) {
+  uint32_t each = DT_PANEL_BYTES / (BLOCK * HALF);
+  return (step / each * DT_ATTENTION_KEYS * DT_PANEL_BYTES + step % each * BLOCK * HALF) / 16;
+}
+
+static LLVMValueRef panels_at(dt_keys_t *q, bool along_k, LLVMValueRef at) {
+  const dt_operand_t o = {.along_k = along_k, .outer = DT_ATTENTION_KEYS};
+  return dt__matmul_panels(q->s.m, &o, shared_at(q->s.m, q->s.shared, at, 0));
+}
+
+static LLVMValueRef further(dt_emit_t *m, LLVMValueRef descriptor, uint32_t units) {
+  return LLVMBuildAdd(m->b, descriptor, dt__emit_i64(m, units), "");
+}
+
+void dt__keys_hold_queries(dt_keys_t *q) {
+  dt_scores_t *s = &q->s;
+  dt_emit_t *m = s->m;
+  LLVMValueRef row = add(m, times(m, s->warp_row, BLOCK), low_bits(m, s->lane, 15));
+  LLVMValueRef high = down(m, s->lane, 4);
+  for (uint32_t deep = 0; deep < fragments_in(s->depth); deep++) {
+    LLVMValueRef unit = add(m, high, i32(m, deep * 2));
+    LLVMValueRef at = dt__keys_place(q, row, unit, DT_ATTENTION_ROWS, s->row_pitch);
+    dt__ptx_matrices(m, shared_at(m, s->shared, at, 0), false, &q->queries[deep * HELD]);
+  }
+}
+
+void dt__keys_begin_scores(dt_keys_t *q, LLVMValueRef first, LLVMValueRef *sums) {
+  dt_scores_t *s = &q->s;
+  dt_emit_t *m = s->m;
+  dt_ptx_group_t group = {.dtype = s->score_plan.a.dtype,
+                          .width = DT_ATTENTION_KEYS,
+                          .steps = fragments_in(s->depth),
+                          .a_held = true,
+                          .fresh = true};
+  LLVMValueRef b[DT_PTX_MAX_STEPS];
+  LLVMValueRef b_at =
+      panels_at(q, true, add(m, dt__keys_stage(q, first, q->k_stage), i32(m, s->k_at)));
+  for (uint32_t step = 0; step < group.steps; step++)
+    b[step] = further(m, b_at, along_row(step));
+  for (uint32_t i = 0; i < DT_KEYS_SCORES; i++)
+    sums[i] = LLVMGetUndef(m->t_f32);
+  dt__ptx_group_multiply(m, &group, q->queries, b, sums);
+}
+
+void dt__keys_begin_sums(dt_keys_t *q, LLVMValueRef first) {
+  dt_scores_t *s = &q->s;
+  dt_emit_t *m = s->m;
+  dt_ptx_group_t group = {.dtype = s->head_plan.a.dtype,
+                          .width = fragments_in(s->cols) * BLOCK,
+                          .steps = DT_ATTENTION_KEYS / BLOCK,
+                          .b_turned = true,
+                          .a_held = true};
+  LLVMValueRef a[DT_ATTENTION_KEYS / BLOCK * HELD], b[DT_ATTENTION_KEYS / BLOCK];
+  LLVMValueRef b_at =
+      panels_at(q, false, add(m, dt__keys_stage(q, first, q->v_stage), i32(m, s->v_at)));
+  for (uint32_t step = 0; step < group.steps; step++) {
+    for (uint32_t i = 0; i < HELD; i++)
+      a[step * HELD + i] = s->fragments[step][i];
+    b[step] = further(m, b_at, step * BLOCK * DT_PANEL_BYTES / 16);
+  }
+  dt__ptx_group_multiply(m, &group, a, b, s->sums);
+}
