@@ -81,7 +81,17 @@ static float power_of_two(float x) {
   return (double)(float)y == y ? (float)y : (float)(up ? y + y * wrong : y - y * wrong);
 }
 
-DIRECTED(rcp, in->approx ? faithful(1 / (double)x) : 1 / x, 1 / x)
+// Of approximate doubles the low word is zero, and 20 digits are right.
+static double gross(double y) {
+  uint64_t bits = 0;
+  memcpy(&bits, &y, sizeof(bits));
+  bits = (bits & ~(uint64_t)UINT32_MAX) ^ (uint64_t)1 << 32;
+  if (isfinite(y) && y != 0)
+    memcpy(&y, &bits, sizeof(y));
+  return y;
+}
+
+DIRECTED(rcp, in->approx ? faithful(1 / (double)x) : 1 / x, in->approx ? gross(1 / x) : 1 / x)
 DIRECTED(sqrt, sqrtf(x), sqrt(x))
 
 #define SINGLE(name, expr)                                                                         \
@@ -96,11 +106,6 @@ SINGLE(lg2, log2f(x))
 SINGLE(sin, sinf(x))
 SINGLE(cos, cosf(x))
 SINGLE(tanh, tanhf(x))
-// Of doubles the high words alone count, and 20 digits are right.
-static double gross(double y) {
-  uint64_t bits = ptx_double_bits(y) & ~(uint64_t)UINT32_MAX;
-  return isfinite(y) && y != 0 ? as_double(bits ^ (uint64_t)1 << 32) : y;
-}
 static uint64_t rsqrt_f64(ARGS) { return UNUSED, double_result(gross(1 / sqrt(as_double(a)))); }
 
 // Of what is not a number, neg and abs give any that is none (PTX ISA): here one whose sign is set,
