@@ -71,7 +71,7 @@ static dt_status_t open_keys(dt_program_t *program, const dt_cuda_chain_t *chain
     return DT_FAIL(DT_E_INTERNAL, "chain: tiles of %u rows and %u keys", tile->tile_rows,
                    tile->keys);
   out->groups = s->head_plan.groups;
-  out->ahead = out->groups && blocks_of(out) == 1;
+  out->held = out->ahead = out->groups && blocks_of(out) == 1;
   lay_out(out);
   return NULL;
 }

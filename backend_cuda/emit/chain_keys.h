@@ -13,6 +13,7 @@ typedef struct dt_keys_t {
   dt_scores_t s;
   dt_attention_t a;
   bool groups;               // of four warps multiply (chain_keys_group.c)
+  bool held;                 // queries are in registers
   bool ahead;                // they multiply the next block's scores while this one's are made
   bool aligned;              // this version copies units
   uint32_t k_stage, v_stage; // bytes of a block

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Has NVIDIA's assembler take the code of matrix products, of every element type, layout and what
 // may follow, and of chains, for the oldest GPU and for a new one: it must be accepted, with
-// nothing spilled from registers to memory. Attention by blocks of keys takes all registers that a
-// block may have, and the assembler fills them with loads that it moves ahead: what lives around
-// the loop over keys may be spilled, once a tile, but nothing in that loop.
+// nothing spilled from registers to memory. Attention by blocks of keys and products by groups of
+// warps take all registers that a block may have, and the assembler fills them with what it moves
+// ahead: what lives around their loops may be spilled, once a tile, but nothing in a loop that
+// multiplies.
 //
 // usage: assemble_gemm PTXAS NVDISASM [TURN TURNS]
 // (of its programs, those whose number leaves TURN)
@@ -72,13 +73,14 @@ static void check_loops(const char *object, const char *arch, const char *what) 
              loops.spilling);
 }
 
-// Whether the entry dt_kN, of number `entry`, has attention by blocks of keys.
-static bool has_keys(const gpu_rig_t *r, uint32_t entry) {
+// Whether the entry dt_kN, of number `entry`, has attention by blocks of keys, or products by groups
+// of warps.
+static bool may_spill(const gpu_rig_t *r, uint32_t entry) {
   for (uint32_t c = 0; c < r->map.n_codes; c++) {
     dt_code_origin_t from = r->map.origin_of_code[c];
     const dt_schedule_t *s = &r->program->kernels.items[from.kernel].schedules.items[from.schedule];
     if (r->map.entry_of_code[c] == entry && s->kind == DT_SCHEDULE_TEAM_MATMUL &&
-        s->team_matmul.keys)
+        (s->team_matmul.keys || dt__matmul_for_groups(&s->team_matmul)))
       return true;
   }
   return false;
@@ -102,7 +104,7 @@ static void check_together(const char *path, const char *object, const char *arc
 }
 
 // Fails the test with the assembler's words, or with the line that tells of spills: attention by
-// blocks of keys may have them around its loops.
+// blocks of keys and products by groups of warps may have them around their loops.
 static void assemble(const gpu_rig_t *r, const char *arch, const char *what) {
   char path[] = "/tmp/ductile-gemm-XXXXXX", object[] = "/tmp/ductile-gemm-XXXXXX", command[512];
   int status;
@@ -115,7 +117,7 @@ static void assemble(const gpu_rig_t *r, const char *arch, const char *what) {
   while ((line = strsep(&rest, "\n"))) {
     const char *entry = strstr(line, "entry function 'dt_k");
     if (entry)
-      around = has_keys(r, (uint32_t)strtoul(strstr(entry, "dt_k") + 4, NULL, 10));
+      around = may_spill(r, (uint32_t)strtoul(strstr(entry, "dt_k") + 4, NULL, 10));
     bool own = strstr(line, "spill stores") && !strstr(line, " 0 bytes spill stores");
     spills = spills || own;
     if (((own && !around) || strstr(line, "error")) && !wrong[0])
