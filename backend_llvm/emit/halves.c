@@ -66,8 +66,8 @@ static LLVMValueRef half_lane(dt_body_t *k, uint32_t id, dt_dtype_t half, uint32
 static LLVMValueRef apply(dt_body_t *k, const dt_inst_t *op, uint32_t id, dt_dtype_t half,
                           uint32_t c, bool vector) {
   dt_emit_t *m = k->m;
-  LLVMTypeRef type = half == DT_F16 ? LLVMHalfTypeInContext(m->context)
-                                    : LLVMBFloatTypeInContext(m->context);
+  LLVMTypeRef type =
+      half == DT_F16 ? LLVMHalfTypeInContext(m->context) : LLVMBFloatTypeInContext(m->context);
   LLVMValueRef args[3] = {0};
   uint32_t n = dt__scalar_info(op->op)->arity;
   for (uint32_t a = 0; a < n; a++)
