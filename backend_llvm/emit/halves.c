@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// See halves.h. The program computes with f32 and rounds: cast(op(cast a, cast b)). With p digits of
-// a half, the 24 of f32 are at least 2 p + 2, so rounding a sum, a difference or a product to f32
-// first changes nothing (Figueroa, When is double rounding innocuous, 1995). Subnormals of f16 are
-// numbers of f32 with all digits. Those of bf16 are at f32's own end of the range, where f32 has 16
-// bits more: sums have no bits beyond them, and a product of 16 bits that has some, and lies at half
-// of the last place, lies below the first half, from where both roundings give zero. The larger, the
-// smaller, the negated and the size are no more than halves themselves.
+// See halves.h. The program computes in f32 and rounds: cast(op(cast a, cast b)). With p digits of a
+// half, the 24 of f32 are 2 p + 2 or more, so rounding a sum, a difference or a product to f32 first
+// changes nothing (Figueroa, When is double rounding innocuous, 1995). f32 has all digits of f16's
+// subnormals. Those of bf16 are at f32's own end, where f32 goes on for 16 bits: sums have no bits
+// below them, and a product, of 16 digits at most, that has some is less than half of the last place
+// of bf16, so both ways give zero. Maximum, minimum, neg and abs give a half as it is.
 #include "backend_llvm/emit/halves.h"
 #include "backend_llvm/emit/insts.h"
 

@@ -130,7 +130,7 @@ static void expect_same(const format_t *f, float once, double exact, uint32_t a,
     fail_msg("%s %04x and %04x: %04x by f32, expected %04x", f->name, a, b, twice, want);
 }
 
-// What f32 gives of two halves, rounded to a half, is the exact number rounded once: all halves with
+// What f32 gives of two halves, rounded to a half, is the exact number rounded once: all halves and
 // each of a set. backend_llvm/emit/halves.c relies on it.
 static void test_rounded_once(void **state) {
   (void)state;
