@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// See halves.h. The program computes in f32 and rounds: cast(op(cast a, cast b)). With p digits of a
-// half, the 24 of f32 are 2 p + 2 or more, so rounding a sum, a difference or a product to f32 first
-// changes nothing (Figueroa, When is double rounding innocuous, 1995). f32 has all digits of f16's
-// subnormals. Those of bf16 are at f32's own end, where f32 goes on for 16 bits: sums have no bits
-// below them, and a product, of 16 digits at most, that has some is less than half of the last place
-// of bf16, so both ways give zero. Maximum, minimum, neg and abs give a half as it is.
+// See halves.h. The program computes in f32 and rounds: cast(op(cast a, cast b)). With p digits
+// of a half, the 24 of f32 are 2 p + 2 or more, so rounding a sum, a difference or a product to
+// f32 first changes nothing (Figueroa, When is double rounding innocuous, 1995). f32 has all
+// digits of f16's subnormals. Those of bf16 are at f32's own end, where f32 goes on for 16 bits:
+// sums have no bits below them, and a product, of 16 digits at most, that has some is less than
+// half of the last place of bf16, so both ways give zero. Maximum, minimum, neg and abs give a
+// half as it is.
 #include "backend_llvm/emit/halves.h"
 #include "backend_llvm/emit/insts.h"
 
