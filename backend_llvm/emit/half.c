@@ -43,8 +43,12 @@ static LLVMValueRef extend_by_fields(dt_emit_t *m, LLVMValueRef wide) {
   return as(m, LLVMBuildOr(m->b, size, sign, ""), m->t_f32);
 }
 
-// Two at a time, where words hold them: one op each.
+// Two at a time, where words hold them: one op each. What was chosen lane by lane is in no word yet,
+// so literals that were chosen from are widened instead.
 static LLVMValueRef extend_pairs(dt_emit_t *m, LLVMValueRef bits, uint32_t lanes) {
+  if (LLVMIsASelectInst(bits) && LLVMIsConstant(LLVMGetOperand(bits, 2)))
+    return pick(m, LLVMGetOperand(bits, 0), extend_pairs(m, LLVMGetOperand(bits, 1), lanes),
+                extend_pairs(m, LLVMGetOperand(bits, 2), lanes));
   LLVMTypeRef words = LLVMVectorType(m->t_i32, lanes / 2);
   LLVMValueRef pairs = LLVMBuildBitCast(m->b, bits, words, ""), order[DT_MAX_LANES];
   LLVMValueRef even = up(m, pairs, 16), odd = and_bits(m, pairs, 0xffff0000);
