@@ -43,8 +43,8 @@ static LLVMValueRef extend_by_fields(dt_emit_t *m, LLVMValueRef wide) {
   return as(m, LLVMBuildOr(m->b, size, sign, ""), m->t_f32);
 }
 
-// Two at a time, where words hold them: one op each. What was chosen lane by lane is in no word yet,
-// so literals that were chosen from are widened instead.
+// Two at a time, where words hold them: one op each. What was chosen lane by lane is in no word
+// yet: the choice comes after, and the literal that is one of the two is widened here.
 static LLVMValueRef extend_pairs(dt_emit_t *m, LLVMValueRef bits, uint32_t lanes) {
   if (LLVMIsASelectInst(bits) && LLVMIsConstant(LLVMGetOperand(bits, 2)))
     return pick(m, LLVMGetOperand(bits, 0), extend_pairs(m, LLVMGetOperand(bits, 1), lanes),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops on halves in PTX: made of the halves themselves, in pairs, with a rounding each and nothing in
-// f32, for a GPU that multiplies bf16 by multiply-adds and for one that has all ops.
+// Ops on halves in PTX: made of the halves themselves, in pairs, with a rounding each and nothing
+// in f32, for a GPU that multiplies bf16 by multiply-adds and for one that has all ops.
 #include "test/support/check.h"
 
 #include "test/unit/cuda/emit/gpu_rig.h"
