@@ -185,6 +185,7 @@ _Static_assert(DT_RECORD_CHECK == 0, "where DT_INST_SOUND is read");
 const dt_device_emit_t dt__cuda_device_emit = {
     .intrinsics = "llvm.nvvm.",
     .fast = {.exp2 = "llvm.nvvm.ex2.approx.ftz", .reciprocal = "llvm.nvvm.rcp.approx.ftz.f"},
+    .halves = true,
     .sync = team_sync,
     .exchange = team_exchange,
     .gather = team_gather,

@@ -24,6 +24,7 @@ struct dt_tables_t;
 typedef struct dt_device_emit_t {
   const char *intrinsics; // how LLVM's names of its own begin
   dt_fast_math_t fast;    // elementary functions take these, but under strict_fp
+  bool halves;            // it adds and multiplies them as they are, rounding once (halves.h)
   // Memory accesses before it are seen by the team's threads after it.
   void (*sync)(struct dt_body_t *k);
   // The value of the thread whose rank differs by `distance` (a power of two), in its group.

@@ -43,11 +43,29 @@ static LLVMValueRef extend_by_fields(dt_emit_t *m, LLVMValueRef wide) {
   return as(m, LLVMBuildOr(m->b, size, sign, ""), m->t_f32);
 }
 
+// Two at a time, where words hold them: one op each. What was chosen lane by lane is in no word
+// yet: the choice comes after, and the literal that is one of the two is widened here.
+static LLVMValueRef extend_pairs(dt_emit_t *m, LLVMValueRef bits, uint32_t lanes) {
+  if (LLVMIsASelectInst(bits) && LLVMIsConstant(LLVMGetOperand(bits, 2)))
+    return pick(m, LLVMGetOperand(bits, 0), extend_pairs(m, LLVMGetOperand(bits, 1), lanes),
+                extend_pairs(m, LLVMGetOperand(bits, 2), lanes));
+  LLVMTypeRef words = LLVMVectorType(m->t_i32, lanes / 2);
+  LLVMValueRef pairs = LLVMBuildBitCast(m->b, bits, words, ""), order[DT_MAX_LANES];
+  LLVMValueRef even = up(m, pairs, 16), odd = and_bits(m, pairs, 0xffff0000);
+  for (uint32_t i = 0; i < lanes; i++)
+    order[i] = dt__emit_i32(m, i / 2 + i % 2 * (lanes / 2));
+  LLVMValueRef all = LLVMBuildShuffleVector(m->b, even, odd, LLVMConstVector(order, lanes), "");
+  return as(m, all, m->t_f32);
+}
+
 LLVMValueRef dt__emit_half_extend(dt_emit_t *m, dt_dtype_t dtype, LLVMValueRef bits) {
   if (dtype == DT_F16 && m->target->half_convert) {
     LLVMValueRef half = as(m, bits, LLVMHalfTypeInContext(m->context));
     return LLVMBuildFPExt(m->b, half, dt__emit_like(bits, m->t_f32), "");
   }
+  uint32_t lanes = dt__emit_lanes(LLVMTypeOf(bits));
+  if (dtype == DT_BF16 && m->device && lanes && lanes % 2 == 0)
+    return extend_pairs(m, bits, lanes);
   LLVMValueRef wide = LLVMBuildZExt(m->b, bits, dt__emit_like(bits, m->t_i32), "");
   return dtype == DT_BF16 ? as(m, up(m, wide, 16), m->t_f32) : extend_by_fields(m, wide);
 }

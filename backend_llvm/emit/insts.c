@@ -5,6 +5,7 @@
 #include "backend_llvm/emit/insts.h"
 #include "backend_llvm/emit/body.h"
 #include "backend_llvm/emit/gather_runs.h"
+#include "backend_llvm/emit/halves.h"
 #include "backend_llvm/emit/index.h"
 #include "backend_llvm/emit/reductions.h"
 #include "backend_llvm/emit/resident.h"
@@ -376,6 +377,8 @@ static dt_lanes_t value_scalar(dt_body_t *k, const dt_inst_t *inst, uint32_t id)
   uint32_t n = inst->kind == DT_INST_SCALAR ? dt__scalar_info(inst->op)->arity : 1, source = 0;
   if (dt__table_applies(k, id, &source))
     return dt__table_value(k, id, source);
+  if (dt__halves_apply(k, id))
+    return dt__halves_value(k, id);
   if (divides_repeatedly(k, inst, id))
     return value_divide(k, inst, id);
   dt_lanes_t out = {.varying = k->inst_varying[id]};

@@ -111,4 +111,45 @@ static void test_upper_half(void **state) {
   }
 }
 
-RUN_TESTS(TEST(test_values), TEST(test_between), TEST(test_ends), TEST(test_upper_half))
+// The exact sum, cut to float64 so that its last bit says that there was more ("to odd").
+static double sum_to_odd(double a, double b) {
+  double s = a + b, part = s - a, rest = (a - (s - part)) + (b - part);
+  uint64_t bits;
+  memcpy(&bits, &s, sizeof(bits));
+  if (isfinite(s) && rest != 0 && !(bits & 1)) {
+    bits = (rest > 0) == (s > 0) ? bits + 1 : bits - 1;
+    memcpy(&s, &bits, sizeof(s));
+  }
+  return s;
+}
+
+static void expect_same(const format_t *f, float once, double exact, uint32_t a, uint32_t b) {
+  uint32_t twice = rounded(f, once), want = rounded(f, exact);
+  bool nan = (twice & 0x7fff) > f->infinity && (want & 0x7fff) > f->infinity;
+  if (twice != want && !nan)
+    fail_msg("%s %04x and %04x: %04x by f32, expected %04x", f->name, a, b, twice, want);
+}
+
+// What f32 gives of two halves, rounded to a half, is the exact number rounded once: all halves and
+// each of a set. backend_llvm/emit/halves.c relies on it.
+static void test_rounded_once(void **state) {
+  (void)state;
+  for (size_t k = 0; k < 2; k++) {
+    const format_t *f = &formats[k];
+    uint32_t unit = 1U << f->fraction, one = k ? 0x3f80 : 0x3c00;
+    const uint32_t partners[] = {0,           1,           3,           unit - 1,
+                                 unit,        unit + 1,    one,         one - 1,
+                                 one + 1,     one + 0x55,  one - 0x4b,  f->infinity - 1,
+                                 f->infinity, one / 2 + 1, one / 2 - 3, one + one / 2 - 1};
+    for (size_t p = 0; p < sizeof(partners) / sizeof(partners[0]); p++)
+      for (uint32_t bits = 0; bits <= 0xffff; bits++) {
+        float a = (float)widen(f, bits), b = (float)widen(f, partners[p]);
+        expect_same(f, a + b, sum_to_odd(a, b), bits, partners[p]);
+        expect_same(f, a - b, sum_to_odd(a, -b), bits, partners[p]);
+        expect_same(f, a * b, (double)a * b, bits, partners[p]);
+      }
+  }
+}
+
+RUN_TESTS(TEST(test_rounded_once), TEST(test_values), TEST(test_between), TEST(test_ends),
+          TEST(test_upper_half))
