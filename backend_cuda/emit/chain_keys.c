@@ -182,7 +182,8 @@ static void load_sums(dt_keys_t *q) {
 }
 
 // The scores of the block from number `first` on, into s->sums; where they are ahead those of the
-// next one, from `next` on, are begun in `begun`. Copies go on meanwhile.
+// next one, from `next` on, are begun in `begun`. Copies go on meanwhile, those of elements before:
+// they need registers.
 static void multiply(dt_keys_t *q, LLVMValueRef first, LLVMValueRef next, LLVMValueRef *begun) {
   dt_scores_t *s = &q->s;
   dt_emit_t *m = s->m;
@@ -193,8 +194,12 @@ static void multiply(dt_keys_t *q, LLVMValueRef first, LLVMValueRef next, LLVMVa
     dt__scores_multiply(s);
     return;
   }
+  if (!q->aligned)
+    dt__keys_copy_next(q, ROUND, first);
+  dt__body_at(s->k, STEP);
   dt__keys_begin_scores(q, q->ahead ? next : first, begun);
-  dt__keys_copy_next(q, ROUND, first);
+  if (q->aligned)
+    dt__keys_copy_next(q, ROUND, first);
   dt__body_at(s->k, STEP);
   dt__keys_tell(q, next);
   if (!q->ahead)
