@@ -78,7 +78,7 @@ void dt__scores_make(dt_scores_t *s) {
     return;
   dt__scores_begin_stage(s);
   k->resident.held = s->made;
-  for (uint32_t r = 0; r < 2 && !s->m->failure; r++) {
+  for (uint32_t r = 0; r < (s->low_rows ? 1U : 2U) && !s->m->failure; r++) {
     dt__level_enter(k, ROUND);
     dt__bind_symbol(k, s->score_plan.a.var, ROUND, s->row[r]);
     for (uint32_t c = 0; c < s->vectors && !s->m->failure; c++)
@@ -281,7 +281,7 @@ void dt__scores_make_rows(dt_scores_t *s) {
 }
 
 // ---- The second product's rows --------------------------------------------------------------------
-static void hand_sums(dt_scores_t *s) {
+void dt__scores_hand_sums(dt_scores_t *s) {
   dt_emit_t *m = s->m;
   LLVMValueRef row = add(m, times(m, s->warp_row, BLOCK), down(m, s->lane, 2));
   row = add(m, row, times(m, s->warp_col, s->warps_m * BLOCK));
@@ -327,10 +327,14 @@ static void finish_group(dt_scores_t *s, LLVMValueRef number) {
 }
 
 void dt__scores_finish(dt_scores_t *s) {
+  dt__scores_hand_sums(s);
+  dt__scores_finish_sums(s);
+}
+
+void dt__scores_finish_sums(dt_scores_t *s) {
   dt_emit_t *m = s->m;
   dt_body_t *k = s->k;
   uint32_t groups = s->warps_m * BLOCK * s->cols / LANES, threads = s->head_plan.threads;
-  hand_sums(s);
   if (!dt__scores_take(s, s->head, s->schedules[2]))
     return;
   dt__scores_begin_stage(s);

@@ -262,6 +262,8 @@ static dt_status_t plan_entry(entry_t *e, dt_emit_t *m, uint32_t index, uint32_t
     return NULL;
   }
   if (kernel->chain) {
+    if (schedule->kind == DT_SCHEDULE_TEAM_MATMUL)
+      e->cluster = dt__matmul_cluster(&schedule->team_matmul);
     DT_TRY(dt__cuda_chain(&m->program, index, s, m->target->strict_fp, &e->chain));
     e->shared_bytes = e->chain.shared_bytes;
     e->matmul_blocks = e->chain.blocks;
