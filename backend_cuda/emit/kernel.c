@@ -207,7 +207,8 @@ static void leave_without_readbacks(entry_t *e) {
 static void emit_chain(entry_t *e) {
   dt_body_t *k = &e->k;
   dt_emit_t *m = k->m;
-  LLVMValueRef registers = dt__cuda_chain_scores(k, &e->chain);
+  bool keys = k->schedule->kind == DT_SCHEDULE_TEAM_MATMUL && k->schedule->team_matmul.keys;
+  LLVMValueRef registers = keys ? NULL : dt__cuda_chain_scores(k, &e->chain);
   dt__body_at(k, 0);
   LLVMBasicBlockRef slabs = dt__emit_block(m, k->fn, "slabs");
   if (registers) {
