@@ -81,15 +81,17 @@ typedef struct group_tile_t {
 static const group_tile_t group_tiles[] = {
     {64, 128, 64, 8, 43, 30}, {64, 192, 96, 5, 42, 40}, {128, 192, 192, 4, 58, 62}};
 #define GROUP_TILES (sizeof(group_tiles) / sizeof(group_tiles[0]))
-// Attention of few rows: clusters of so many blocks, first the largest, where there are processors
-// for all of them and keys for all of their warps. Rings are as long as leaves room for two blocks
-// on a processor, if that is long enough, else for one.
-static const uint32_t share_clusters[] = {8, 4, 2, 0};
-#define SHARE_CLUSTERS (sizeof(share_clusters) / sizeof(share_clusters[0]))
+// Attention of few rows: in clusters where there are keys for some of their blocks, and tiles for
+// less than most processors, else a block alone. Clusters are of one size, as the driver may not
+// change that of a graph's node. Rings are as long as leaves room for two blocks on a processor, if
+// that is long enough, else for one.
+#define SHARE_CLUSTER 8
+#define SHARE_KEYS 512
 #define SHARE_RING 3
+#define SHARE_SCHEDULES 2
 static const tile_t share_tile = {
     LARGEST, DT_ATTENTION_FEW, DT_ATTENTION_MOST, 128, 16, 16, SHARE_RING};
-#define MOST_SCHEDULES (TILE_KINDS + GROUP_TILES + SHARE_CLUSTERS)
+#define MOST_SCHEDULES (TILE_KINDS + GROUP_TILES + SHARE_SCHEDULES)
 #define GROUP_DEPTH 128        // bytes
 #define LEAST_RING 3           // tiles
 #define OTHER_SHARED (4 << 10) // bytes that a block may have besides
@@ -334,17 +336,15 @@ static void share_keys(dt_team_matmul_t *tile, uint32_t ring, uint32_t cluster) 
   tile->keys = DT_MATMUL_SHARE_KEYS;
 }
 
-// There are processors for all blocks, and keys for all warps. Of more than one row: they are few,
-// and of more keys than others keep scores of in registers.
+// Of more than one row: they are few, and of more keys than others keep scores of in registers.
 static dt_sym_t share_condition(const offers_t *o, const dt_schedule_t *own) {
   dt_symenv_t *env = o->program->env;
-  int64_t each = dt__matmul_cluster(&own->team_matmul);
   dt_sym_t rows = o->head->extents[o->head->n_loops - 2], all = dt__sym_const(env, 1);
   dt_sym_t items = items_of(o->program, o->head, &own->product);
-  if (each > 1) {
-    dt_sym_t most = dt__sym_const(env, dt__target_threads(o->target) / each);
-    dt_sym_t least = dt__sym_const(env, each * DT_MATMUL_SHARE_KEYS);
-    all = dt__sym_and(env, dt__sym_le(env, items, most), dt__sym_le(env, least, o->length));
+  if (own->team_matmul.cluster) {
+    dt_sym_t most = dt__sym_const(env, (int64_t)dt__target_threads(o->target) * 3 / 4);
+    dt_sym_t least = dt__sym_const(env, SHARE_KEYS);
+    all = dt__sym_and(env, dt__sym_lt(env, items, most), dt__sym_le(env, least, o->length));
   }
   if (rows.id == dt__sym_const(env, 1).id)
     return all;
@@ -361,12 +361,10 @@ static dt_status_t offer_shares(offers_t *o) {
   uint32_t ring = o->attention ? share_ring(o) : 0;
   if (!ring || rows.id == o->length.id || (known && n > DT_ATTENTION_FEW))
     return NULL;
-  for (size_t i = 0; i < SHARE_CLUSTERS && !o->done; i++) {
+  for (uint32_t alone = !o->target->matrix_groups; alone < SHARE_SCHEDULES && !o->done; alone++) {
     uint32_t at = o->head->schedules.len;
-    if (share_clusters[i] && !o->target->matrix_groups)
-      continue;
     dt_schedule_t own = schedule_of(o->c, &share_tile, &o->first);
-    share_keys(&own.team_matmul, ring, share_clusters[i]);
+    share_keys(&own.team_matmul, ring, alone ? 0 : SHARE_CLUSTER);
     DT_TRY(dt__schedule_offer(o->program, o->head, own, share_condition(o, &own), &o->done));
     if (o->head->schedules.len > at)
       o->kinds[at] = TILE_SHARES;

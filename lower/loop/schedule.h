@@ -90,11 +90,11 @@ typedef struct dt_team_matmul_t {
   uint32_t groups;                 // of the team
   uint32_t group_rows, group_cols; // of the C tile that each group takes
   uint32_t depth, ring;
-  uint32_t cluster; // 2; 0: none
+  uint32_t cluster; // 2, or 8 (keys); 0: none
   // Of a chain's head, and of its makers: attention, whose scores are made for so many keys at a
   // time in registers alone (fuse/attention.h): 64, by a team that has 128 rows; or 128, by one of
-  // 16 rows whose groups have keys of their own, in clusters of 2, 4 or 8 or in none. 0: rows of
-  // scores are made whole.
+  // 16 rows whose groups have keys of their own, in a cluster of 8 or alone. 0: rows of scores
+  // are made whole.
   uint32_t keys;
 } dt_team_matmul_t;
 #define DT_MATMUL_SHARE_KEYS 128

@@ -241,7 +241,7 @@ static dt_status_t verify_team_matmul(const dt_loop_verifier_t *v, const dt_sche
     return dt__loop_verify_fail(v, "a matmul schedule with a team of %u in %u groups",
                                 schedule->team, m->groups);
   if (needed > m->groups || m->groups % needed || !m->depth || m->depth % (m->groups / needed) ||
-      m->ring < 2 || m->cluster == 1 || m->cluster > (shares ? 8U : 2U) ||
+      m->ring < 2 || (m->cluster && m->cluster != (shares ? 8U : 2U)) ||
       m->tile_rows % dt__matmul_cluster(m))
     return dt__loop_verify_fail(v, "matmul tiles of %u x %u x %u in %u groups of %u x %u, %u teams",
                                 m->tile_rows, m->tile_cols, m->depth, m->groups, m->group_rows,
