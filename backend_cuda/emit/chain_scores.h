@@ -46,6 +46,7 @@ typedef struct dt_scores_t {
   LLVMValueRef group[LANES];                             // being finished
   uint32_t first;                                        // of them
   uint32_t reduced;                                      // reductions so far
+  LLVMValueRef live_rows; // i32: so many of the tile's rows are finished; NULL: all
 } dt_scores_t;
 
 // ---- Form and layout (chain_scores_form.c) --------------------------------------------------------

@@ -510,8 +510,7 @@ static void each_four(shares_t *q,
   dt_scores_t *s = &q->s;
   dt_emit_t *m = s->m;
   uint32_t fours = s->cols / LANES, all = TALL * fours;
-  LLVMValueRef live = LLVMBuildNSWSub(m->b, s->extent_m, s->t->first_row, "");
-  live = times(m, narrow(m, lesser(m, live, dt__emit_i64(m, TALL))), fours);
+  LLVMValueRef live = times(m, s->live_rows, fours);
   for (uint32_t i = 0; i < all && !m->failure; i += s->head_plan.threads) {
     dt__body_at(s->k, STEP);
     LLVMValueRef number = add(m, s->tid, i32(m, i));
@@ -601,6 +600,8 @@ static void emit_version(shares_t *q, LLVMValueRef wanted) {
   k->base_level = PART;
   dt__chain_wait(s->t);
   dt__scores_place_thread(s);
+  LLVMValueRef live = LLVMBuildNSWSub(m->b, s->extent_m, s->t->first_row, "");
+  s->live_rows = narrow(m, lesser(m, live, dt__emit_i64(m, TALL)));
   s->above = i32(m, 0);
   copy_queries(q);
   dt__body_at(k, PART);
