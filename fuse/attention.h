@@ -43,8 +43,8 @@ static inline uint32_t dt__attention_share_bytes(uint32_t depth, uint32_t cols) 
   return DT_MATMUL_SHARE_KEYS * (dt__attention_pitch(depth) + dt__attention_pitch(cols));
 }
 static inline uint32_t dt__attention_shares_bytes(uint32_t depth, uint32_t cols, uint32_t ring) {
-  uint32_t operands = DT_ATTENTION_FEW * dt__attention_pitch(depth) +
-                      ring * dt__attention_share_bytes(depth, cols);
+  uint32_t operands =
+      DT_ATTENTION_FEW * dt__attention_pitch(depth) + ring * dt__attention_share_bytes(depth, cols);
   uint32_t sums = DT_ATTENTION_WARPS * DT_ATTENTION_FEW * (dt__attention_sums_pitch(cols) + 8) +
                   DT_ATTENTION_FEW * 8;
   return operands > sums ? operands : sums;

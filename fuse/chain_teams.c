@@ -89,8 +89,8 @@ static const group_tile_t group_tiles[] = {
 #define SHARE_KEYS 512
 #define SHARE_RING 3
 #define SHARE_SCHEDULES 2
-static const tile_t share_tile = {
-    LARGEST, DT_ATTENTION_FEW, DT_ATTENTION_MOST, 128, 16, 16, SHARE_RING};
+static const tile_t share_tile = {LARGEST, DT_ATTENTION_FEW, DT_ATTENTION_MOST, 128, 16,
+                                  16,      SHARE_RING};
 #define MOST_SCHEDULES (TILE_KINDS + GROUP_TILES + SHARE_SCHEDULES)
 #define GROUP_DEPTH 128        // bytes
 #define LEAST_RING 3           // tiles

@@ -80,9 +80,8 @@ static bool runs_once(const chains_t *c, dt_sym_t extent) {
 
 // Loops that run once are in no place, so not among those `used`: each of the maker's is the
 // reader's next one. How many there are.
-static uint32_t match_single(const chains_t *c, const dt_kernel_t *maker,
-                             const dt_kernel_t *reader, uint32_t n, uint32_t used,
-                             dt_sym_t *names) {
+static uint32_t match_single(const chains_t *c, const dt_kernel_t *maker, const dt_kernel_t *reader,
+                             uint32_t n, uint32_t used, dt_sym_t *names) {
   uint32_t other = 0, seen = 0;
   for (uint32_t own = 0; own < n; own++) {
     if (used >> own & 1 || !runs_once(c, maker->extents[own]))

@@ -17,7 +17,7 @@ typedef struct dt_chain_item_t {
   const dt_kernel_t *head;
   uint32_t tile_rows;
   LLVMValueRef first_row, group, groups; // i64
-  LLVMValueRef rank; // i32: of the block in its cluster; NULL: it is alone
+  LLVMValueRef rank;                     // i32: of the block in its cluster; NULL: it is alone
   const dt_sym_t *offsets; // of SLABs and LOCALs in scratch, by buffer - 1; none: others
   bool waits; // whatever comes next waits for the work before this launch (early.h), but for copies
               // of constants

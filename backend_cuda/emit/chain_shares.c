@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention of few rows of queries (fuse/attention.h), as where one token after another is made:
-// 16 rows are a tile, whatever there is of them, and its keys are shared out. Of every 128 the warps
-// of a block have 16 each, and the blocks of a cluster take such 128 in turn:
+// 16 rows are a tile, whatever there is of them, and its keys are shared out. Of every 128 keys the
+// warps of a block have 16 each, and the blocks of a cluster take such 128 in turn:
 //
 //   each warp:     m = -inf, l = 0, C = 0, by row; its keys and values come by a ring of its own
 //                  for each 16 keys: as in chain_keys.c
 //   each block:    M = max of m;  L = sum of l 2^((m - M) log2 e);  C of all warps, so scaled
 //   each cluster:  the same of its blocks, by the first one, which has C / L and what follows
 //
-// Warps wait for nobody before the end, only for their own copies: as many bytes are on their way as
-// the ring has. Sums are made in the order of warps and blocks. Rows past the end are zeros; where
-// all of the tile's upper half are, nothing is made for them between the products. Maxima of -inf,
-// NaN and infinity, and roundings, are as chain_keys.c says. No keys make zeros: a sum of nothing.
+// A warp waits for its own copies, and before the end for nothing else: as many bytes are on their
+// way as rings have room for. Sums are made in the order of warps and blocks. Rows that are not
+// there are zeros; where the tile's upper half never is, nothing is made for it between the
+// products. Maxima of -inf, NaN, infinities and roundings are as chain_keys.c says. No keys make
+// zeros: a sum of nothing.
 #include "backend_cuda/emit/chain_scores.h"
 #include "backend_cuda/emit/ptx.h"
 #include "backend_llvm/emit/aligned.h"
@@ -160,8 +161,7 @@ static void copy_rows(shares_t *q, uint32_t level, LLVMValueRef wanted, const ro
     LLVMValueRef inside = both(m, below(m, i32(m, i), left), in_row);
     LLVMValueRef here =
         dt__emit_offset(m, from, LLVMBuildMul(m->b, stride, dt__emit_i64(m, i), ""));
-    LLVMValueRef there =
-        shared_at(m, s->shared, to, (p->ordered ? place_of(i) : i) * p->pitch);
+    LLVMValueRef there = shared_at(m, s->shared, to, (p->ordered ? place_of(i) : i) * p->pitch);
     if (q->aligned)
       dt__ptx_copy(m, there, here, LLVMBuildSelect(m->b, inside, i32(m, 16), i32(m, 0), ""));
     else
@@ -185,9 +185,9 @@ static void copy_keys(shares_t *q, uint32_t level, LLVMValueRef first, LLVMValue
   LLVMValueRef above = times(m, s->warp_col, BLOCK);
   first = LLVMBuildNSWAdd(m->b, first, wide(m, above), "");
   LLVMValueRef to = add(m, add(m, at, times(m, above, s->row_pitch)), i32(m, s->k_at));
-  copy_rows(q, level, NULL,
-            &(rows_t){b, b->var, k->stage->vars[0], b->extent, first, to, s->row_pitch, s->depth,
-                      true});
+  copy_rows(
+      q, level, NULL,
+      &(rows_t){b, b->var, k->stage->vars[0], b->extent, first, to, s->row_pitch, s->depth, true});
   if (!dt__scores_take(s, s->head, s->schedules[2]))
     return;
   dt__scores_begin_stage(s);
@@ -338,8 +338,8 @@ static void rescale(shares_t *q, const LLVMValueRef factors[2]) {
     uint32_t r = row_of(i);
     q->s.sums[i] = LLVMConstNull(m->t_f32);
     if (r < q->rows)
-      q->s.sums[i] = LLVMBuildFMul(m->b, LLVMBuildLoad2(m->b, m->t_f32, q->slots[i], ""),
-                                   factors[r], "");
+      q->s.sums[i] =
+          LLVMBuildFMul(m->b, LLVMBuildLoad2(m->b, m->t_f32, q->slots[i], ""), factors[r], "");
   }
 }
 
@@ -505,8 +505,7 @@ static void join_warps(shares_t *q) {
 
 // Runs `make` for each four neighbours of a row that is there, at ROUND inside of STEP, as
 // dt__scores_finish_sums takes them; `at`: where those of the first warp are.
-static void each_four(shares_t *q,
-                      void (*make)(shares_t *q, LLVMValueRef row, LLVMValueRef at)) {
+static void each_four(shares_t *q, void (*make)(shares_t *q, LLVMValueRef row, LLVMValueRef at)) {
   dt_scores_t *s = &q->s;
   dt_emit_t *m = s->m;
   uint32_t fours = s->cols / LANES, all = TALL * fours;

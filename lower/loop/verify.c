@@ -233,8 +233,8 @@ static dt_status_t verify_team_matmul(const dt_loop_verifier_t *v, const dt_sche
     return dt__loop_verify_fail(v, "a chain's product that sums over several loops");
   DT_TRY(verify_product(v, &schedule->product, m->group_rows, m->group_cols));
   bool shares = dt__matmul_shares(m);
-  if (m->keys && (!v->kernel->chain || (m->keys != 64 && !shares) ||
-                  m->tile_rows != (shares ? 16U : 128U)))
+  if (m->keys &&
+      (!v->kernel->chain || (m->keys != 64 && !shares) || m->tile_rows != (shares ? 16U : 128U)))
     return dt__loop_verify_fail(v, "a product for %u keys at a time", m->keys);
   uint64_t needed = (uint64_t)(m->tile_rows / m->group_rows) * (m->tile_cols / m->group_cols);
   if (!schedule->team || !m->groups || schedule->team % m->groups)

@@ -24,8 +24,8 @@ static int put_heads(dt_text_t *out, const attention_case_t *c, int id, const ch
 }
 
 // A number as a value of the scores' sizes; its id.
-static int put_number(dt_text_t *out, const attention_case_t *c, const char *rows, const char *value,
-                      int *next) {
+static int put_number(dt_text_t *out, const attention_case_t *c, const char *rows,
+                      const char *value, int *next) {
   const char *t = c->dtype;
   dt__text_printf(out, "  %%%d = scalar {dtype = %s, value = %s} : %s[]\n", *next, t, value, t);
   dt__text_printf(out, "  %%%d = reshape %%%d {syms = [1, 1, 1, 1]} : %s[1, 1, 1, 1]\n", *next + 1,

@@ -69,7 +69,8 @@ static void add_spice(dt_tensor_t *tensor, uint32_t input, rng_t *rng) {
   static const double ends[] = {-INFINITY, INFINITY, NAN};
   dt_dtype_t dtype = dt_tensor_dtype(tensor);
   char *data = dt_tensor_data(tensor);
-  int64_t count = dt_tensor_count(tensor), last = dt_tensor_sizes(tensor)[dt_tensor_rank(tensor) - 1];
+  int64_t count = dt_tensor_count(tensor),
+          last = dt_tensor_sizes(tensor)[dt_tensor_rank(tensor) - 1];
   for (int64_t i = 0; i < count; i++) {
     bool blind = spice == SPICE_BLIND && input == 3 && (i < last || i % last < 300);
     bool ended = spice == SPICE_ENDS && input == 1 && rng_between(rng, 0, 300) == 0;
@@ -325,10 +326,10 @@ static void scores_in_registers(void **state) {
 // enough of both; numbers of keys around the edges of what a warp, a block and a ring take.
 static void one_row_of_queries(void **state) {
   (void)state;
-  static const int64_t sizes[][3] = {{1, 1, 1},   {2, 7, 1},   {1, 16, 1},  {1, 17, 1}, {1, 63, 1},
-                                     {2, 64, 1},  {1, 65, 1},  {1, 128, 1}, {1, 200, 1},
-                                     {3, 0, 1},   {0, 5, 1},   {1, 255, 1}, {1, 256, 1},
-                                     {1, 513, 1}, {2, 640, 1}, {1, 1032, 1}};
+  static const int64_t sizes[][3] = {{1, 1, 1},   {2, 7, 1},   {1, 16, 1},  {1, 17, 1},
+                                     {1, 63, 1},  {2, 64, 1},  {1, 65, 1},  {1, 128, 1},
+                                     {1, 200, 1}, {3, 0, 1},   {0, 5, 1},   {1, 255, 1},
+                                     {1, 256, 1}, {1, 513, 1}, {2, 640, 1}, {1, 1032, 1}};
   static const int64_t some[][3] = {{1, 96, 1}, {2, 129, 1}, {1, 515, 1}, {1, 1100, 1}};
   static const int64_t longer[][3] = {{1, 2048, 1}, {1, 3001, 1}};
   attention_case_t c = {.dtype = "f16", .heads = 2, .dim = 64, .queries = 1, .scaled = true};
