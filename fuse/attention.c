@@ -135,6 +135,11 @@ static bool follows_plainly(const dt_program_t *program, const dt_kernel_t *kern
   return !dt__kernel_has_locals(program, kernel);
 }
 
+// What is passed on from one member to the next, and to nobody else where it is what one stores.
+static bool is_between(const dt_buffer_t *buffer) {
+  return buffer->kind == DT_BUFFER_SLAB || buffer->kind == DT_BUFFER_TEMP;
+}
+
 // The only store of the product that makes scores.
 static bool stores_scores(const dt_program_t *program, const dt_kernel_t *score,
                           dt_attention_t *a) {
@@ -144,8 +149,7 @@ static bool stores_scores(const dt_program_t *program, const dt_kernel_t *score,
     for (uint32_t j = 0; j < stage->stores.len; j++, n++) {
       const dt_store_t *store = &stage->stores.items[j];
       a->scores = store->buffer;
-      if (dt__program_buffer(program, a->scores)->kind != DT_BUFFER_SLAB ||
-          store->mask != DT_NO_INST)
+      if (!is_between(dt__program_buffer(program, a->scores)) || store->mask != DT_NO_INST)
         return false;
     }
   }
@@ -183,26 +187,36 @@ static bool is_of_halves(const dt_contraction_t *c) {
   return a == b && dt__dtype_is_half(a) && c->stage->reductions.items[0].dtype == DT_F32;
 }
 
-bool dt__chain_attention(dt_program_t *program, dt_kernel_chain_t chain, dt_attention_t *out) {
-  if (chain.end - chain.first != MEMBERS)
-    return false;
-  dt_kernel_t *kernels = &program->kernels.items[chain.first];
-  *out = (dt_attention_t){.score = &kernels[0], .rows = &kernels[1], .head = &kernels[2]};
-  if (!dt__contraction_roles(program, &kernels[0], &out->first, NULL) ||
-      !dt__contraction_roles(program, &kernels[2], &out->second, NULL) ||
+bool dt__attention_of(dt_program_t *program, dt_kernel_t *const kernels[3], dt_attention_t *out) {
+  *out = (dt_attention_t){.score = kernels[0], .rows = kernels[1], .head = kernels[2]};
+  if (!dt__contraction_roles(program, kernels[0], &out->first, NULL) ||
+      !dt__contraction_roles(program, kernels[2], &out->second, NULL) ||
       !is_of_halves(&out->first) || !is_of_halves(&out->second) ||
       !dt__attention_products(program, out->score, out->head, out->second.extent_n, out))
     return false;
   const dt_inst_t *first = out->first.stage->insts.items;
   const dt_inst_t *second = out->second.stage->insts.items, *w = &second[out->second.a];
   out->weights = w->buffer;
-  const dt_buffer_t *slab = dt__program_buffer(program, out->weights);
-  if (slab->kind != DT_BUFFER_SLAB || w->mask != DT_NO_INST ||
-      w->index[slab->rank - 1].id != out->second.k.id ||
-      out->second.extent_k.id != kernels[0].extents[kernels[0].n_loops - 1].id)
+  const dt_buffer_t *between = dt__program_buffer(program, out->weights);
+  if (!is_between(between) || w->mask != DT_NO_INST ||
+      w->index[between->rank - 1].id != out->second.k.id ||
+      out->second.extent_k.id != kernels[0]->extents[kernels[0]->n_loops - 1].id)
     return false;
   return walks(program, &first[out->first.a], out->first.m, out->first.k) &&
          walks(program, &first[out->first.b], out->first.n, out->first.k) &&
          walks(program, &second[out->second.b], out->second.k, out->second.n) &&
          is_softmax(program, out);
+}
+
+bool dt__chain_attention(dt_program_t *program, dt_kernel_chain_t chain, dt_attention_t *out) {
+  dt_kernel_t *first = &program->kernels.items[chain.first];
+  dt_kernel_t *kernels[MEMBERS] = {first, first + 1, first + 2};
+  return chain.end - chain.first == MEMBERS && dt__attention_of(program, kernels, out);
+}
+
+uint32_t dt__attention_ring(uint32_t depth, uint32_t cols, int64_t bytes) {
+  uint32_t ring = DT_ATTENTION_RING;
+  while (ring > 1 && dt__attention_shares_bytes(depth, cols, ring) > bytes)
+    ring--;
+  return ring > 1 ? ring : 0;
 }

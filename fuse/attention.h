@@ -10,6 +10,9 @@
 #define DT_ATTENTION_KEYS 64  // of so many,
 #define DT_ATTENTION_STAGES 2 // of which so many blocks are in shared memory;
 #define DT_ATTENTION_GROUP_STAGES 4 // where groups of warps multiply together
+#define DT_ATTENTION_FEW 16   // rows of a tile whose warps have keys of their own,
+#define DT_ATTENTION_WARPS 8  // so many of them, 16 keys each at a time
+#define DT_ATTENTION_RING 6   // the most blocks of these keys in shared memory
 
 // Bytes from one row of so many halves in shared memory to the next: a power of two of units, so
 // that threads share rows out evenly, and a unit more, so that neighbours are in different banks.
@@ -44,10 +47,30 @@ static inline uint32_t dt__attention_bytes(uint32_t depth, uint32_t cols, bool g
   return operands > sums ? operands : sums;
 }
 
+// Where warps have keys of their own: a block of all warps' keys and values, and all there is: that
+// and queries, or what takes their place: sums, and maximum and sum of rows, of all warps, and
+// these of rows once more, joined.
+static inline uint32_t dt__attention_share_bytes(uint32_t depth, uint32_t cols) {
+  return DT_MATMUL_SHARE_KEYS * (dt__attention_pitch(depth) + dt__attention_pitch(cols));
+}
+static inline uint32_t dt__attention_shares_bytes(uint32_t depth, uint32_t cols, uint32_t ring) {
+  uint32_t operands =
+      DT_ATTENTION_FEW * dt__attention_pitch(depth) + ring * dt__attention_share_bytes(depth, cols);
+  uint32_t sums = DT_ATTENTION_WARPS * DT_ATTENTION_FEW * (dt__attention_sums_pitch(cols) + 8) +
+                  DT_ATTENTION_FEW * 8;
+  return operands > sums ? operands : sums;
+}
+// How many of these blocks there is room for in so much memory, two at least; 0: for fewer.
+uint32_t dt__attention_ring(uint32_t depth, uint32_t cols, int64_t bytes);
+// Bytes that a block may have for them.
+static inline int64_t dt__attention_room(const dt_target_t *target) {
+  return target->l1_bytes - (1 << 10);
+}
+
 typedef struct dt_attention_t {
   const dt_kernel_t *score, *rows, *head;
   dt_contraction_t first, second; // of score and head
-  dt_buffer_id_t scores, weights; // SLABs between them
+  dt_buffer_id_t scores, weights; // between them: SLABs, or TEMPs of kernels that are no chain yet
   dt_dtype_t round;               // of scores before the softmax; F32: none
   uint32_t depth, cols;           // elements of rows of q and k, and of v
 } dt_attention_t;
@@ -56,6 +79,8 @@ typedef struct dt_attention_t {
 // are a softmax and nothing else, what follows the first product stores nothing but scores, and q,
 // k and v are read by steps (attention.c).
 bool dt__chain_attention(dt_program_t *program, dt_kernel_chain_t chain, dt_attention_t *out);
+// The same of kernels that are no chain yet: scores, rows, head.
+bool dt__attention_of(dt_program_t *program, dt_kernel_t *const kernels[3], dt_attention_t *out);
 
 // What such a chain has in common with others that keep rows of scores in registers: the first
 // product stores nothing but scores, what follows both is plain, and sizes fit. Sets *out's scores,

@@ -37,7 +37,8 @@ typedef enum tile_kind_t {
   TILE_MOST, // of scores' chains alone
   TILE_KEYS, // of attention's alone, whose scores are made a block of keys at a time
   TILE_KINDS,
-  TILE_GROUPS = TILE_KINDS
+  TILE_GROUPS = TILE_KINDS,
+  TILE_SHARES // of attention's alone: few rows, whose keys are shared out
 } tile_kind_t;
 #define WIDTHS 3
 
@@ -82,7 +83,17 @@ typedef struct group_tile_t {
 static const group_tile_t group_tiles[] = {
     {64, 128, 64, 8, 43, 30}, {64, 192, 96, 5, 42, 40}, {128, 192, 192, 4, 58, 62}};
 #define GROUP_TILES (sizeof(group_tiles) / sizeof(group_tiles[0]))
-#define MOST_SCHEDULES (TILE_KINDS + GROUP_TILES)
+// Attention of few rows: in clusters where there are keys for some of their blocks, and tiles for
+// less than most processors, else a block alone. Clusters are of one size, as the driver may not
+// change that of a graph's node. Rings are as long as leaves room for two blocks on a processor, if
+// that is long enough, else for one.
+#define SHARE_CLUSTER 8
+#define SHARE_KEYS 512
+#define SHARE_RING 3
+#define SHARE_SCHEDULES 2
+static const tile_t share_tile = {LARGEST, DT_ATTENTION_FEW, DT_ATTENTION_MOST, 128, 16,
+                                  16,      SHARE_RING};
+#define MOST_SCHEDULES (TILE_KINDS + GROUP_TILES + SHARE_SCHEDULES)
 #define GROUP_DEPTH 128        // bytes
 #define LEAST_RING 3           // tiles
 #define OTHER_SHARED (4 << 10) // bytes that a block may have besides
@@ -317,6 +328,55 @@ static dt_status_t offer_groups(offers_t *o) {
   return NULL;
 }
 
+// Attention of few rows.
+static uint32_t share_ring(const offers_t *o) {
+  int64_t all = dt__attention_room(o->target);
+  uint32_t ring = dt__attention_ring(o->found.depth, o->found.cols, all / 2);
+  return ring < SHARE_RING ? dt__attention_ring(o->found.depth, o->found.cols, all) : ring;
+}
+
+static void share_keys(dt_team_matmul_t *tile, uint32_t ring, uint32_t cluster) {
+  tile->ring = ring;
+  tile->cluster = cluster;
+  tile->keys = DT_MATMUL_SHARE_KEYS;
+}
+
+// Of more than one row: they are few, and of more keys than others keep scores of in registers.
+static dt_sym_t share_condition(const offers_t *o, const dt_schedule_t *own) {
+  dt_symenv_t *env = o->program->env;
+  dt_sym_t rows = o->head->extents[o->head->n_loops - 2], all = dt__sym_const(env, 1);
+  dt_sym_t items = items_of(o->program, o->head, &own->product);
+  if (own->team_matmul.cluster) {
+    dt_sym_t most = dt__sym_const(env, (int64_t)dt__target_threads(o->target) * 3 / 4);
+    dt_sym_t least = dt__sym_const(env, SHARE_KEYS);
+    all = dt__sym_and(env, dt__sym_lt(env, items, most), dt__sym_le(env, least, o->length));
+  }
+  if (rows.id == dt__sym_const(env, 1).id)
+    return all;
+  dt_sym_t few = dt__sym_le(env, rows, dt__sym_const(env, DT_ATTENTION_FEW));
+  dt_sym_t many = dt__sym_lt(env, dt__sym_const(env, SHORT), o->length);
+  return dt__sym_and(env, all, dt__sym_and(env, few, many));
+}
+
+// Where rows are as many as keys they are never few while these are many.
+static dt_status_t offer_shares(offers_t *o) {
+  dt_sym_t rows = o->head->extents[o->head->n_loops - 2];
+  int64_t n = 0;
+  bool known = dt__sym_is_const(o->program->env, rows, &n);
+  uint32_t ring = o->attention ? share_ring(o) : 0;
+  if (!ring || rows.id == o->length.id || (known && n > DT_ATTENTION_FEW))
+    return NULL;
+  for (uint32_t alone = !o->target->matrix_groups; alone < SHARE_SCHEDULES && !o->done; alone++) {
+    uint32_t at = o->head->schedules.len;
+    dt_schedule_t own = schedule_of(o->c, &share_tile, &o->first);
+    share_keys(&own.team_matmul, ring, alone ? 0 : SHARE_CLUSTER);
+    DT_TRY(dt__schedule_offer(o->program, o->head, own, share_condition(o, &own), &o->done));
+    if (o->head->schedules.len > at)
+      o->kinds[at] = TILE_SHARES;
+  }
+  return NULL;
+}
+
 // Whether what is in front of the head are rows, and nothing else.
 static bool follows_rows(dt_program_t *program, dt_kernel_chain_t chain) {
   const dt_kernel_t *maker = &program->kernels.items[chain.first];
@@ -369,7 +429,8 @@ static dt_status_t head_schedules(dt_program_t *program, dt_kernel_chain_t chain
   tile_t tile;
   by_groups = by_groups && group_tile(&o, &group_tiles[0], &tile);
   head->schedules.len = 0;
-  for (uint32_t i = 0; i < TILE_KINDS; i++)
+  DT_TRY(offer_shares(&o));
+  for (uint32_t i = 0; i < TILE_KINDS && !o.done; i++)
     if (!by_groups || order[i] != TILE_MANY)
       DT_TRY(offer_kind(&o, order[i], by_groups));
   if (by_groups)
@@ -436,11 +497,15 @@ static dt_status_t maker_schedule(dt_program_t *program, dt_kernel_t *maker,
   *out = maker->schedules.items[0];
   if (dt__schedule_is_product(out)) {
     dt_contraction_t c;
+    bool shares = kind == TILE_SHARES;
     DT_TRY(roles_of(program, maker, &c));
-    *out = schedule_of(&c, tile_of(program, &c, kind, false), &maker->schedules.items[0]);
+    const tile_t *tile = shares ? &share_tile : tile_of(program, &c, kind, false);
+    *out = schedule_of(&c, tile, &maker->schedules.items[0]);
     int64_t deep = 0;
-    bool known = dt__sym_is_const(program->env, c.extent_k, &deep);
-    if (known && factor_bytes(&c) == HALF && deep <= (int64_t)out->team_matmul.depth / 2) {
+    bool known = !shares && dt__sym_is_const(program->env, c.extent_k, &deep);
+    if (shares)
+      share_keys(&out->team_matmul, head->team_matmul.ring, head->team_matmul.cluster);
+    else if (known && factor_bytes(&c) == HALF && deep <= (int64_t)out->team_matmul.depth / 2) {
       out->team_matmul.depth /= 2;
     } else if (kind == TILE_MANY && factor_bytes(&c) == HALF) { // registers for longer rows of A
       out->team_matmul.tile_cols /= 2;

@@ -5,10 +5,13 @@
 //   scores[b, m, n] = Σ q · k, then what follows ─► softmax over n ─► Σ over n of it · v
 //   mean and deviation of row m, normalised row m                  ─► Σ over k of it · w
 //
+// Of one row of queries, too, whose products are none before, for want of an m.
+//
 // Every team that takes other columns of the same rows computes the members again. So a kernel
 // becomes a member only if that is cheap: its rows have a small, known length, and scores are
 // followed by few columns. Legality is equality of index expressions: the makers' loops are the
 // head's, under other names.
+#include "fuse/attention.h"
 #include "fuse/body.h"
 #include "fuse/flow.h"
 #include "fuse/fuse.h"
@@ -28,6 +31,7 @@
 
 typedef struct chains_t {
   dt_program_t *program;
+  const dt_target_t *target;
   bool strict_fp;
   dt_flow_t flow;
   uint32_t *segments;   // by kernel
@@ -69,6 +73,29 @@ static uint32_t loads_of(const dt_kernel_t *kernel, uint32_t id) {
   return n;
 }
 
+static bool runs_once(const chains_t *c, dt_sym_t extent) {
+  int64_t n = 0;
+  return dt__sym_is_const(c->program->env, extent, &n) && n == 1;
+}
+
+// Loops that run once are in no place, so not among those `used`: each of the maker's is the
+// reader's next one. How many there are.
+static uint32_t match_single(const chains_t *c, const dt_kernel_t *maker, const dt_kernel_t *reader,
+                             uint32_t n, uint32_t used, dt_sym_t *names) {
+  uint32_t other = 0, seen = 0;
+  for (uint32_t own = 0; own < n; own++) {
+    if (used >> own & 1 || !runs_once(c, maker->extents[own]))
+      continue;
+    while (other < n && !runs_once(c, reader->extents[other]))
+      other++;
+    if (other == n)
+      break;
+    names[own] = reader->vars[other++];
+    seen++;
+  }
+  return seen;
+}
+
 // The next member reads with `index` what `store` made. True: `index` is the store's index, in
 // which each of the maker's first n_shared loops stands under the name of a `shared` loop of the
 // reader with the same extent. The dim *column, where the store has a loop of its own, may be
@@ -78,6 +105,7 @@ static bool match_index(const chains_t *c, const dt_kernel_t *maker, const dt_st
                         uint32_t *column, dt_sym_t *names) {
   dt_program_t *program = c->program;
   uint32_t rank = dt__program_buffer(program, store->buffer)->rank, n = chain->n_shared, seen = 0;
+  uint32_t used = 0; // bits
   for (uint32_t d = 0; d < rank; d++) {
     uint32_t own = loop_of(maker->vars, n, store->index[d]);
     uint32_t other = loop_of(reader->vars, n, index[d]);
@@ -87,6 +115,7 @@ static bool match_index(const chains_t *c, const dt_kernel_t *maker, const dt_st
           (names[own].id && names[own].id != reader->vars[other].id))
         return false;
       names[own] = reader->vars[other];
+      used |= 1U << own;
       seen++;
     } else if (dt__sym_is_const(program->env, store->index[d], &at)) {
       if (store->index[d].id != index[d].id)
@@ -100,6 +129,7 @@ static bool match_index(const chains_t *c, const dt_kernel_t *maker, const dt_st
       return false;
     }
   }
+  seen += match_single(c, maker, reader, n, used, names);
   for (uint32_t v = 0; v < n; v++)
     for (uint32_t w = 0; w < v; w++)
       if (names[v].id == names[w].id)
@@ -271,6 +301,80 @@ static bool is_closed(const chains_t *c, const chain_t *chain) {
       }
   }
   return true;
+}
+
+// ---- One row --------------------------------------------------------------------------------------
+// Attention of one row of queries is no chain by itself: without a loop over rows its products are
+// sums for each column, made of a vector.
+typedef struct single_t {
+  uint32_t members[MEMBERS]; // kernels: scores, rows, head
+  dt_kernel_t before[MEMBERS];
+} single_t;
+
+static dt_kernel_t *single_of(const chains_t *c, const single_t *s, uint32_t at) {
+  return &c->program->kernels.items[s->members[at]];
+}
+
+static bool sums_products(const chains_t *c, uint32_t k) {
+  const dt_kernel_t *kernel = &c->program->kernels.items[k];
+  uint32_t a = 0, b = 0;
+  return kernel->stages.len && !kernel->schedules.len && kernel->n_loops &&
+         kernel->n_loops < DT_MAX_LOOPS &&
+         dt__stage_is_contraction(&kernel->stages.items[0], &a, &b);
+}
+
+// The kernel that makes what `reader` loads first of those of the form; NO_KERNEL: none does.
+static uint32_t single_maker(const chains_t *c, uint32_t reader, bool product) {
+  const dt_kernel_t *kernel = &c->program->kernels.items[reader];
+  uint32_t n = kernel->n_loops;
+  for (uint32_t s = 0; s < kernel->stages.len; s++)
+    for (uint32_t i = 0; i < kernel->stages.items[s].insts.len; i++) {
+      dt_buffer_id_t id = dt__inst_reads(&kernel->stages.items[s].insts.items[i]);
+      uint32_t k = id.id ? maker_of(c, id, reader) : NO_KERNEL;
+      if (k == NO_KERNEL)
+        continue;
+      const dt_kernel_t *maker = &c->program->kernels.items[k];
+      if (product ? sums_products(c, k) && maker->n_loops == n + 1 : makes_rows(c, maker, n - 1))
+        return k;
+    }
+  return NO_KERNEL;
+}
+
+static bool find_single(const chains_t *c, uint32_t k, single_t *out) {
+  if (c->strict_fp || !sums_products(c, k) || !may_be_member(c, k))
+    return false;
+  out->members[2] = k;
+  out->members[1] = single_maker(c, k, false);
+  if (out->members[1] == NO_KERNEL)
+    return false;
+  out->members[0] = single_maker(c, out->members[1], true);
+  for (uint32_t i = 0; i < MEMBERS && out->members[0] != NO_KERNEL; i++)
+    out->before[i] = *single_of(c, out, i);
+  return out->members[0] != NO_KERNEL;
+}
+
+// Gives all members a loop over one row; *out: they are attention that there is room for.
+static dt_status_t add_row(chains_t *c, const single_t *s, bool *out) {
+  dt_program_t *program = c->program;
+  dt_kernel_t *rows = single_of(c, s, 1);
+  dt_kernel_t *const kernels[MEMBERS] = {single_of(c, s, 0), rows, single_of(c, s, 2)};
+  dt_attention_t found;
+  *out = true;
+  for (uint32_t i = 0; i < MEMBERS && *out; i += 2)
+    DT_TRY(dt__operands_one_row(program, kernels[i], c->target, out));
+  if (!*out)
+    return NULL;
+  rows->extents[rows->n_loops] = dt__sym_const(program->env, 1);
+  rows->vars[rows->n_loops] = dt__sym_new_loop(program->env, rows->extents[rows->n_loops]);
+  rows->n_loops++;
+  *out = dt__attention_of(program, kernels, &found) &&
+         dt__attention_ring(found.depth, found.cols, dt__attention_room(c->target));
+  return dt__symenv_status(program->env);
+}
+
+static void drop_row(const chains_t *c, const single_t *s) {
+  for (uint32_t i = 0; i < MEMBERS; i++)
+    *single_of(c, s, i) = s->before[i];
 }
 
 // ---- Rewriting ------------------------------------------------------------------------------------
@@ -480,7 +584,7 @@ static dt_status_t find_chain(chains_t *c, uint32_t k, chain_t *chain) {
   return NULL;
 }
 
-static dt_status_t try_head(chains_t *c, uint32_t k) {
+static dt_status_t try_chain(chains_t *c, uint32_t k) {
   dt_program_t *program = c->program;
   chain_t chain;
   uint32_t first = 0;
@@ -495,8 +599,20 @@ static dt_status_t try_head(chains_t *c, uint32_t k) {
   return build(c, &chain);
 }
 
+static dt_status_t try_head(chains_t *c, uint32_t k) {
+  single_t single;
+  bool row = false, found = find_single(c, k, &single);
+  if (found)
+    DT_TRY(add_row(c, &single, &row));
+  if (!found || row)
+    DT_TRY(try_chain(c, k));
+  if (found && !c->program->kernels.items[k].chain)
+    drop_row(c, &single);
+  return NULL;
+}
+
 dt_status_t dt__fuse_chains(dt_program_t *program, const dt_target_t *target) {
-  chains_t c = {.program = program, .strict_fp = target->strict_fp};
+  chains_t c = {.program = program, .target = target, .strict_fp = target->strict_fp};
   if (!dt__target_has_teams(target))
     return NULL;
   DT_TRY(dt__flow_init(program, &c.flow));

@@ -59,6 +59,10 @@ dt_status_t dt__operands_direct(dt_program_t *program, dt_flow_t *flow,
                                 bool *out_changed) DT_MUST_USE;
 // Gives every product that has a template a schedule, of the largest tile.
 dt_status_t dt__operands_device(dt_program_t *program, const dt_target_t *target) DT_MUST_USE;
+// Makes a vector times a matrix a product of one row with a schedule; where it does not, *out_taken
+// is false, and the kernel may have other loops than before.
+dt_status_t dt__operands_one_row(dt_program_t *program, dt_kernel_t *kernel,
+                                 const dt_target_t *target, bool *out_taken) DT_MUST_USE;
 // Why devices have no template for it; NULL: they have one.
 const char *dt__operands_device_refusal(dt_program_t *program, const dt_contraction_t *c,
                                         const dt_target_t *target);

@@ -139,6 +139,20 @@ static dt_schedule_t schedule_of(const dt_contraction_t *c, const dt_target_t *t
                                          .cluster = tile->cluster}};
 }
 
+dt_status_t dt__operands_one_row(dt_program_t *program, dt_kernel_t *kernel,
+                                 const dt_target_t *target, bool *out_taken) {
+  dt_contraction_t c;
+  uint32_t n = kernel->n_loops;
+  *out_taken = false;
+  DT_TRY(dt__contraction_loops(program, kernel, true));
+  if (kernel->n_loops != n + 1 || !dt__contraction_roles(program, kernel, &c, NULL) ||
+      dt__operands_device_refusal(program, &c, target))
+    return NULL;
+  *out_taken = true;
+  dt_schedule_t schedule = schedule_of(&c, target, TILE_LARGE);
+  return DT_VEC_PUSH(program->arena, &kernel->schedules, schedule) ? NULL : DT_NO_MEMORY();
+}
+
 static dt_status_t take(dt_program_t *program, const void *with, dt_kernel_t *kernel,
                         const dt_target_t *target, dt_kernel_t *before, uint32_t *n_before) {
   dt_contraction_t c;

@@ -80,7 +80,9 @@ dt_status_t dt__cuda_chain(dt_program_t *program, uint32_t head, uint32_t s, boo
   const dt_kernel_t *last = &program->kernels.items[head];
   if (s < last->schedules.len && last->schedules.items[s].kind == DT_SCHEDULE_TEAM_MATMUL &&
       last->schedules.items[s].team_matmul.keys)
-    return dt__chain_keys_plan(program, strict, out);
+    return dt__matmul_shares(&last->schedules.items[s].team_matmul)
+               ? dt__chain_shares_plan(program, strict, out)
+               : dt__chain_keys_plan(program, strict, out);
   for (uint32_t k = 0; k < count_of(out); k++) {
     const dt_kernel_t *kernel = member(program, out, k);
     if (s >= kernel->schedules.len)
@@ -423,10 +425,19 @@ void dt__cuda_chain_item(dt_body_t *k, const dt_cuda_chain_t *chain, LLVMValueRe
     dt__bind_symbol(k, k->kernel->vars[i], ITEM, digits[i]);
   note_written(k, chain);
   dt__body_at(k, ITEM);
-  t.first_row = LLVMBuildMul(m->b, digits[n - 2], dt__emit_i64(m, t.tile_rows), "");
-  bool keys = k->schedule->team_matmul.keys != 0;
-  if (chain->in_registers || keys) {
-    emit_member(&t, t.head, keys ? dt__chain_keys : dt__chain_scores);
+  const dt_team_matmul_t *tile = &k->schedule->team_matmul;
+  LLVMValueRef number = digits[n - 2];
+  if (dt__matmul_cluster(tile) > 1) {
+    LLVMValueRef each = dt__emit_i64(m, tile->cluster);
+    t.rank = LLVMBuildTrunc(m->b, LLVMBuildURem(m->b, number, each, ""), m->t_i32, "");
+    number = LLVMBuildUDiv(m->b, number, each, "");
+  }
+  t.first_row = LLVMBuildMul(m->b, number, dt__emit_i64(m, t.tile_rows), "");
+  if (chain->in_registers || tile->keys) {
+    emit_member(&t, t.head,
+                dt__matmul_shares(tile) ? dt__chain_shares
+                : tile->keys            ? dt__chain_keys
+                                        : dt__chain_scores);
     dt__body_at(k, ITEM);
     return;
   }

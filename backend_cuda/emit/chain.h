@@ -17,6 +17,7 @@ typedef struct dt_chain_item_t {
   const dt_kernel_t *head;
   uint32_t tile_rows;
   LLVMValueRef first_row, group, groups; // i64
+  LLVMValueRef rank;                     // i32: of the block in its cluster; NULL: it is alone
   const dt_sym_t *offsets; // of SLABs and LOCALs in scratch, by buffer - 1; none: others
   bool waits; // whatever comes next waits for the work before this launch (early.h), but for copies
               // of constants
@@ -53,6 +54,12 @@ dt_status_t dt__chain_keys_plan(dt_program_t *program, bool strict,
                                 dt_cuda_chain_t *chain) DT_MUST_USE;
 // The whole item, at ITEM.
 void dt__chain_keys(dt_chain_item_t *t);
+
+// ---- Attention of few rows, whose keys warps share out (chain_shares.c) ----------------------------
+// The same as dt__chain_keys_plan, and the item.
+dt_status_t dt__chain_shares_plan(dt_program_t *program, bool strict,
+                                  dt_cuda_chain_t *chain) DT_MUST_USE;
+void dt__chain_shares(dt_chain_item_t *t);
 
 // ---- Products of halves out of shared memory (chain_product*.c) -----------------------------------
 // Bytes that such a product needs; 0: the kernel has another form.

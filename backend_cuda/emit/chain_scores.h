@@ -32,6 +32,7 @@ typedef struct dt_scores_t {
   uint32_t vectors;              // of a row that a thread has
   bool whole;                    // vectors are: all in the row or none
   bool full;                     // all are in the row
+  bool low_rows;                 // the upper half of the tile's rows is never there
   LLVMValueRef first_col;        // i64: of those in registers; NULL: it is the row's first
   LLVMValueRef k_stage, v_stage; // i32, bytes behind k_at and v_at; NULL: none
   uint32_t k_at, v_at, sums_at, parts_at, bytes, row_pitch, col_pitch, sums_pitch; // bytes
@@ -45,6 +46,7 @@ typedef struct dt_scores_t {
   LLVMValueRef group[LANES];                             // being finished
   uint32_t first;                                        // of them
   uint32_t reduced;                                      // reductions so far
+  LLVMValueRef live_rows; // i32: so many of the tile's rows are finished; NULL: all
 } dt_scores_t;
 
 // ---- Form and layout (chain_scores_form.c) --------------------------------------------------------
@@ -87,6 +89,9 @@ LLVMValueRef dt__scores_column(dt_scores_t *s, uint32_t c);
 void dt__scores_make_rows(dt_scores_t *s);
 // The stages that follow the second product, on the sums of all warps.
 void dt__scores_finish(dt_scores_t *s);
+// That in two parts: sums to where all threads find them, and the stages.
+void dt__scores_hand_sums(dt_scores_t *s);
+void dt__scores_finish_sums(dt_scores_t *s);
 
 // ---- Small things (chain_scores.c) ----------------------------------------------------------------
 // False: it failed.

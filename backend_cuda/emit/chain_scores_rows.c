@@ -78,7 +78,7 @@ void dt__scores_make(dt_scores_t *s) {
     return;
   dt__scores_begin_stage(s);
   k->resident.held = s->made;
-  for (uint32_t r = 0; r < 2 && !s->m->failure; r++) {
+  for (uint32_t r = 0; r < (s->low_rows ? 1U : 2U) && !s->m->failure; r++) {
     dt__level_enter(k, ROUND);
     dt__bind_symbol(k, s->score_plan.a.var, ROUND, s->row[r]);
     for (uint32_t c = 0; c < s->vectors && !s->m->failure; c++)
@@ -281,19 +281,31 @@ void dt__scores_make_rows(dt_scores_t *s) {
 }
 
 // ---- The second product's rows --------------------------------------------------------------------
-static void hand_sums(dt_scores_t *s) {
+static void hand_pair(dt_scores_t *s, LLVMValueRef at, uint32_t j, uint32_t r) {
   dt_emit_t *m = s->m;
-  LLVMValueRef row = add(m, times(m, s->warp_row, BLOCK), down(m, s->lane, 2));
-  row = add(m, row, times(m, s->warp_col, s->warps_m * BLOCK));
+  LLVMValueRef pair = LLVMGetPoison(LLVMVectorType(m->t_f32, 2));
+  for (uint32_t i = 0; i < 2; i++)
+    pair = LLVMBuildInsertElement(m->b, pair, s->sums[j * 4 + r * 2 + i], i32(m, i), "");
+  uint32_t plus = s->sums_at + r * (BLOCK / 2) * s->sums_pitch + j * 8 * WORD;
+  dt__emit_store_at(m, DT_F32, pair, shared_at(m, s->shared, at, plus), 2 * WORD);
+}
+
+// At STEP.
+void dt__scores_hand_sums(dt_scores_t *s) {
+  dt_emit_t *m = s->m;
+  LLVMValueRef own = add(m, times(m, s->warp_row, BLOCK), down(m, s->lane, 2));
+  LLVMValueRef row = add(m, own, times(m, s->warp_col, s->warps_m * BLOCK));
   LLVMValueRef at = add(m, times(m, row, s->sums_pitch), times(m, s->quad_lane, 2 * WORD));
-  for (uint32_t j = 0; j < fragments_in(s->cols) * 2; j++)
-    for (uint32_t r = 0; r < 2; r++) {
-      LLVMValueRef pair = LLVMGetPoison(LLVMVectorType(m->t_f32, 2));
-      for (uint32_t i = 0; i < 2; i++)
-        pair = LLVMBuildInsertElement(m->b, pair, s->sums[j * 4 + r * 2 + i], i32(m, i), "");
-      uint32_t plus = s->sums_at + r * (BLOCK / 2) * s->sums_pitch + j * 8 * WORD;
-      dt__emit_store_at(m, DT_F32, pair, shared_at(m, s->shared, at, plus), 2 * WORD);
-    }
+  uint32_t n = fragments_in(s->cols) * 2;
+  for (uint32_t j = 0; j < n && !s->live_rows; j++)
+    for (uint32_t r = 0; r < 2; r++)
+      hand_pair(s, at, j, r);
+  for (uint32_t r = 0; r < (s->low_rows ? 1U : 2U) && s->live_rows; r++) {
+    dt__scope_open(s->k, ROUND, below(m, add(m, own, i32(m, r * BLOCK / 2)), s->live_rows));
+    for (uint32_t j = 0; j < n; j++)
+      hand_pair(s, at, j, r);
+    dt__scope_close(s->k, ROUND);
+  }
   dt__cuda_block_sync(m);
 }
 
@@ -327,18 +339,24 @@ static void finish_group(dt_scores_t *s, LLVMValueRef number) {
 }
 
 void dt__scores_finish(dt_scores_t *s) {
+  dt__scores_hand_sums(s);
+  dt__scores_finish_sums(s);
+}
+
+void dt__scores_finish_sums(dt_scores_t *s) {
   dt_emit_t *m = s->m;
   dt_body_t *k = s->k;
   uint32_t groups = s->warps_m * BLOCK * s->cols / LANES, threads = s->head_plan.threads;
-  hand_sums(s);
   if (!dt__scores_take(s, s->head, s->schedules[2]))
     return;
   dt__scores_begin_stage(s);
   for (uint32_t i = 0; i < groups && !m->failure; i += threads) {
     dt__body_at(k, STEP);
     LLVMValueRef number = add(m, s->tid, i32(m, i));
-    bool some = i + threads > groups;
-    dt__scope_open(k, ROUND, some ? below(m, number, i32(m, groups)) : NULL);
+    LLVMValueRef end = i + threads > groups ? i32(m, groups) : NULL;
+    if (s->live_rows)
+      end = times(m, s->live_rows, s->cols / LANES);
+    dt__scope_open(k, ROUND, end ? below(m, number, end) : NULL);
     finish_group(s, number);
     dt__scope_close(k, ROUND);
   }

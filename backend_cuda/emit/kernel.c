@@ -207,7 +207,8 @@ static void leave_without_readbacks(entry_t *e) {
 static void emit_chain(entry_t *e) {
   dt_body_t *k = &e->k;
   dt_emit_t *m = k->m;
-  LLVMValueRef registers = dt__cuda_chain_scores(k, &e->chain);
+  bool keys = k->schedule->kind == DT_SCHEDULE_TEAM_MATMUL && k->schedule->team_matmul.keys;
+  LLVMValueRef registers = keys ? NULL : dt__cuda_chain_scores(k, &e->chain);
   dt__body_at(k, 0);
   LLVMBasicBlockRef slabs = dt__emit_block(m, k->fn, "slabs");
   if (registers) {
@@ -262,6 +263,8 @@ static dt_status_t plan_entry(entry_t *e, dt_emit_t *m, uint32_t index, uint32_t
     return NULL;
   }
   if (kernel->chain) {
+    if (schedule->kind == DT_SCHEDULE_TEAM_MATMUL)
+      e->cluster = dt__matmul_cluster(&schedule->team_matmul);
     DT_TRY(dt__cuda_chain(&m->program, index, s, m->target->strict_fp, &e->chain));
     e->shared_bytes = e->chain.shared_bytes;
     e->matmul_blocks = e->chain.blocks;

@@ -82,6 +82,11 @@ void dt__ptx_copies_wait(dt_emit_t *m, uint32_t pending) {
   (void)call(m, "llvm.nvvm.cp.async.wait.group", args, 1);
 }
 
+void dt__ptx_warp_sync(dt_emit_t *m) {
+  LLVMValueRef all[1] = {dt__emit_i32(m, UINT32_MAX)};
+  (void)call(m, "llvm.nvvm.bar.warp.sync", all, 1);
+}
+
 void dt__ptx_matrices(dt_emit_t *m, LLVMValueRef from, bool transposed, LLVMValueRef out[4]) {
   LLVMTypeRef type = LLVMTypeOf(from);
   const char *name = transposed ? "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.trans.b16"

@@ -28,6 +28,8 @@ void dt__ptx_copy(dt_emit_t *m, LLVMValueRef to, LLVMValueRef from, LLVMValueRef
 void dt__ptx_copies_commit(dt_emit_t *m);
 // Waits until at most `pending` of the thread's groups, the last ones, are under way.
 void dt__ptx_copies_wait(dt_emit_t *m, uint32_t pending);
+// The threads of a warp meet: what each did to memory is there for the others.
+void dt__ptx_warp_sync(dt_emit_t *m);
 // Four 8 x 8 matrices of 16-bit elements from shared memory, `from` of each thread being the
 // address of one row of one of them: lane l has row l % 8 of matrix l / 8. Each thread gets two
 // elements of each, transposed where wanted, as i32.

@@ -41,10 +41,10 @@ typedef struct dt_cuda_tail_t {
 // CUDA 12.1 on).
 #define DT_CUDA_PARAM_BYTES 4096
 
-// Blocks of a cluster (dt_team_matmul_t). Grids of more than one block are whole ones: those of
-// kernels with clusters have to be, and a graph's node that has had such a kernel is launched in
-// clusters also with another (seen with driver 580).
-#define DT_CUDA_CLUSTER 2u
+// Blocks of the largest cluster (dt_team_matmul_t), a multiple of any other's. Grids of more than
+// one block are whole ones: those of kernels with clusters have to be, and a graph's node that has
+// had such a kernel is launched in clusters also with another (seen with driver 580).
+#define DT_CUDA_CLUSTER 8u
 
 // The first failure of a data check in one call. Whoever claims it (0 → 1, atomic over the device)
 // writes value and extent, makes them visible to the host, then writes check.

@@ -90,11 +90,18 @@ typedef struct dt_team_matmul_t {
   uint32_t groups;                 // of the team
   uint32_t group_rows, group_cols; // of the C tile that each group takes
   uint32_t depth, ring;
-  uint32_t cluster; // 2; 0: none
+  uint32_t cluster; // 2, or 8 (keys); 0: none
   // Of a chain's head, and of its makers: attention, whose scores are made for so many keys at a
-  // time, 64, in registers alone (fuse/attention.h); 0: rows of scores are made whole.
+  // time in registers alone (fuse/attention.h): 64, by a team that has 128 rows; or 128, by one of
+  // 16 rows whose groups have keys of their own, in a cluster of 8 or alone. 0: rows of scores
+  // are made whole.
   uint32_t keys;
 } dt_team_matmul_t;
+#define DT_MATMUL_SHARE_KEYS 128
+// Whether groups, and teams of a cluster, share out keys.
+static inline bool dt__matmul_shares(const dt_team_matmul_t *m) {
+  return m->keys == DT_MATMUL_SHARE_KEYS;
+}
 static inline uint32_t dt__matmul_cluster(const dt_team_matmul_t *m) {
   return m->cluster ? m->cluster : 1;
 }

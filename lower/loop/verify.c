@@ -232,14 +232,17 @@ static dt_status_t verify_team_matmul(const dt_loop_verifier_t *v, const dt_sche
   if (v->kernel->chain && v->kernel->stages.len && v->kernel->stages.items[0].n_loops != 1)
     return dt__loop_verify_fail(v, "a chain's product that sums over several loops");
   DT_TRY(verify_product(v, &schedule->product, m->group_rows, m->group_cols));
-  if (m->keys && (!v->kernel->chain || m->keys != 64 || m->tile_rows != 128))
+  bool shares = dt__matmul_shares(m);
+  if (m->keys &&
+      (!v->kernel->chain || (m->keys != 64 && !shares) || m->tile_rows != (shares ? 16U : 128U)))
     return dt__loop_verify_fail(v, "a product for %u keys at a time", m->keys);
   uint64_t needed = (uint64_t)(m->tile_rows / m->group_rows) * (m->tile_cols / m->group_cols);
   if (!schedule->team || !m->groups || schedule->team % m->groups)
     return dt__loop_verify_fail(v, "a matmul schedule with a team of %u in %u groups",
                                 schedule->team, m->groups);
   if (needed > m->groups || m->groups % needed || !m->depth || m->depth % (m->groups / needed) ||
-      m->ring < 2 || m->cluster == 1 || m->cluster > 2 || m->tile_rows % dt__matmul_cluster(m))
+      m->ring < 2 || (m->cluster && m->cluster != (shares ? 8U : 2U)) ||
+      m->tile_rows % dt__matmul_cluster(m))
     return dt__loop_verify_fail(v, "matmul tiles of %u x %u x %u in %u groups of %u x %u, %u teams",
                                 m->tile_rows, m->tile_cols, m->depth, m->groups, m->group_rows,
                                 m->group_cols, dt__matmul_cluster(m));

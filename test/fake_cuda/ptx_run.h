@@ -8,7 +8,7 @@
 
 #define PTX_CARRY ((int32_t)PTX_SPECIAL_COUNT)
 #define PTX_SINK ((int32_t)PTX_SPECIAL_COUNT + 1)
-#define PTX_WARPS 32 // of a block, and of all blocks of a cluster
+#define PTX_WARPS 64 // of a block, and of all blocks of a cluster
 #define PTX_BARRIERS 16
 #define PTX_BLOCKS 8 // of a cluster
 // What block r of a cluster has at a place of its shared memory is at PTX_BESIDE(r) + place.

@@ -208,8 +208,18 @@ static void test_strict(void **state) {
 static void test_attention(void **state) {
   (void)state;
   static const attention_case_t cases[] = {
-      {"f16", 12, 32, true}, {"f16", 2, 5, false},  {"bf16", 2, 64, true}, {"f32", 2, 32, true},
-      {"f16", 2, 64, true},  {"f16", 2, 64, false}, {"bf16", 12, 32, true}};
+      {.dtype = "f16", .heads = 12, .dim = 32, .masked = true},
+      {.dtype = "f16", .heads = 2, .dim = 5},
+      {.dtype = "bf16", .heads = 2, .dim = 64, .masked = true},
+      {.dtype = "f32", .heads = 2, .dim = 32, .masked = true},
+      {.dtype = "f16", .heads = 2, .dim = 64, .masked = true},
+      {.dtype = "f16", .heads = 2, .dim = 64},
+      {.dtype = "bf16", .heads = 12, .dim = 32, .masked = true},
+      {.dtype = "f16", .heads = 16, .dim = 64, .queries = 1, .scaled = true},
+      {.dtype = "f16", .heads = 16, .dim = 128, .queries = 1, .scaled = true},
+      {.dtype = "bf16", .heads = 3, .dim = 80, .queries = 1, .masked = true, .chosen = true},
+      {.dtype = "f16", .heads = 2, .dim = 128, .queries = 4, .masked = true, .scaled = true},
+      {.dtype = "f16", .heads = 4, .dim = 32, .queries = 1}};
   for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
     dt_text_t text;
     check_text(attention_graph(&cases[i], &text), false, "attention");

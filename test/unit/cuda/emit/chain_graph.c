@@ -2,6 +2,8 @@
 // See chain_graph.h.
 #include "test/unit/cuda/emit/chain_graph.h"
 
+#include <stdio.h>
+
 #define LIMIT "[0, 140737488355327]"
 
 // Input %id, [s0, `length`, heads * dim], as [s0, heads, length, dim], or with the last two dims
@@ -21,9 +23,49 @@ static int put_heads(dt_text_t *out, const attention_case_t *c, int id, const ch
   return *next - 1;
 }
 
-const char *attention_graph(const attention_case_t *c, dt_text_t *out) {
-  static const char *const names[] = {"q", "k", "v"}, *const lengths[] = {"s2", "s1", "s1"};
+// A number as a value of the scores' sizes; its id.
+static int put_number(dt_text_t *out, const attention_case_t *c, const char *rows,
+                      const char *value, int *next) {
   const char *t = c->dtype;
+  dt__text_printf(out, "  %%%d = scalar {dtype = %s, value = %s} : %s[]\n", *next, t, value, t);
+  dt__text_printf(out, "  %%%d = reshape %%%d {syms = [1, 1, 1, 1]} : %s[1, 1, 1, 1]\n", *next + 1,
+                  *next, t);
+  dt__text_printf(out, "  %%%d = expand %%%d {syms = [s0, %d, %s, s1]} : %s[s0, %d, %s, s1]\n",
+                  *next + 2, *next + 1, c->heads, rows, t, c->heads, rows);
+  *next += 3;
+  return *next - 1;
+}
+
+// What the case says of scores %id, but for the mask that is added; the id of what it makes.
+static int put_scores(dt_text_t *out, const attention_case_t *c, const char *rows, int id,
+                      int *next) {
+  const char *t = c->dtype;
+  if (c->scaled) {
+    int by = put_number(out, c, rows, "0.125", next);
+    dt__text_printf(out, "  %%%d = mul %%%d, %%%d : %s[s0, %d, %s, s1]\n", *next, id, by, t,
+                    c->heads, rows);
+    id = (*next)++;
+  }
+  if (c->chosen) {
+    int zero = put_number(out, c, rows, "0", next), none = put_number(out, c, rows, "-inf", next);
+    int mask = (*next)++, seen = (*next)++;
+    dt__text_printf(out, "  %%%d = expand %%4 {syms = [s0, %d, %s, s1]} : %s[s0, %d, %s, s1]\n",
+                    mask, c->heads, rows, t, c->heads, rows);
+    dt__text_printf(out, "  %%%d = lt %%%d, %%%d : bool[s0, %d, %s, s1]\n", seen, zero, mask,
+                    c->heads, rows);
+    dt__text_printf(out, "  %%%d = where %%%d, %%%d, %%%d : %s[s0, %d, %s, s1]\n", *next, seen, id,
+                    none, t, c->heads, rows);
+    id = (*next)++;
+  }
+  return id;
+}
+
+const char *attention_graph(const attention_case_t *c, dt_text_t *out) {
+  static const char *const names[] = {"q", "k", "v"};
+  char rows[16] = "s2";
+  if (c->queries)
+    (void)snprintf(rows, sizeof(rows), "%d", c->queries);
+  const char *t = c->dtype, *const lengths[] = {rows, "s1", "s1"};
   int wide = c->heads * c->dim, next = 5;
   dt__text_init(out);
   dt__text_printf(out, "graph (s0: " LIMIT ", s1: " LIMIT ", s2: " LIMIT ") {\n");
@@ -32,23 +74,24 @@ const char *attention_graph(const attention_case_t *c, dt_text_t *out) {
                     i + 1, names[i], t, lengths[i], wide, lengths[i], wide, wide);
   dt__text_printf(
       out, "  %%4 = input \"mask\" %s[s0, 1, 1, s1] strides [s1, s1, s1, 1] contiguous\n", t);
-  int q = put_heads(out, c, 1, "s2", false, &next);
+  int q = put_heads(out, c, 1, rows, false, &next);
   int k = put_heads(out, c, 2, "s1", true, &next);
   int v = put_heads(out, c, 3, "s1", false, &next), scores = next++;
-  dt__text_printf(out, "  %%%d = matmul %%%d, %%%d : %s[s0, %d, s2, s1]\n", scores, q, k, t,
-                  c->heads);
+  dt__text_printf(out, "  %%%d = matmul %%%d, %%%d : %s[s0, %d, %s, s1]\n", scores, q, k, t,
+                  c->heads, rows);
+  scores = put_scores(out, c, rows, scores, &next);
   if (c->masked) {
-    dt__text_printf(out, "  %%%d = expand %%4 {syms = [s0, %d, s2, s1]} : %s[s0, %d, s2, s1]\n",
-                    next, c->heads, t, c->heads);
-    dt__text_printf(out, "  %%%d = add %%%d, %%%d : %s[s0, %d, s2, s1]\n", next + 1, scores, next,
-                    t, c->heads);
+    dt__text_printf(out, "  %%%d = expand %%4 {syms = [s0, %d, %s, s1]} : %s[s0, %d, %s, s1]\n",
+                    next, c->heads, rows, t, c->heads, rows);
+    dt__text_printf(out, "  %%%d = add %%%d, %%%d : %s[s0, %d, %s, s1]\n", next + 1, scores, next,
+                    t, c->heads, rows);
     scores = next + 1;
     next += 2;
   }
-  dt__text_printf(out, "  %%%d = softmax %%%d {axes = [3]} : %s[s0, %d, s2, s1]\n", next, scores, t,
-                  c->heads);
-  dt__text_printf(out, "  %%%d = matmul %%%d, %%%d : %s[s0, %d, s2, %d]\n", next + 1, next, v, t,
-                  c->heads, c->dim);
+  dt__text_printf(out, "  %%%d = softmax %%%d {axes = [3]} : %s[s0, %d, %s, s1]\n", next, scores, t,
+                  c->heads, rows);
+  dt__text_printf(out, "  %%%d = matmul %%%d, %%%d : %s[s0, %d, %s, %d]\n", next + 1, next, v, t,
+                  c->heads, rows, c->dim);
   dt__text_printf(out, "  return %%%d\n}\n", next + 1);
   return dt__text_str(out);
 }

@@ -12,6 +12,9 @@ typedef struct attention_case_t {
   const char *dtype;
   int heads, dim;
   bool masked; // mask[s0, 1, 1, s1] is added to scores
+  int queries; // in the place of s2; 0: s2
+  bool scaled; // scores are multiplied by 1/8 before
+  bool chosen; // of scores only those are seen whose place in the mask is above 0
 } attention_case_t;
 const char *attention_graph(const attention_case_t *c, dt_text_t *out);
 

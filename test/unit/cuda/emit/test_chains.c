@@ -12,6 +12,7 @@
 #include "test/fake_cuda/fake_cuda.h"
 #include "test/unit/cuda/emit/chain_graph.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,6 +57,30 @@ static void close_subject(subject_of_text_t *s) {
 }
 
 // ---- Arguments --------------------------------------------------------------------------------------
+// What attention's operands have besides numbers.
+typedef enum spice_t {
+  SPICE_NONE,
+  SPICE_BLIND, // the mask leaves nothing of the first batch, and of the others not the first 300
+  SPICE_ENDS,  // some keys have infinities or NaN
+} spice_t;
+static spice_t spice;
+
+static void add_spice(dt_tensor_t *tensor, uint32_t input, rng_t *rng) {
+  static const double ends[] = {-INFINITY, INFINITY, NAN};
+  dt_dtype_t dtype = dt_tensor_dtype(tensor);
+  char *data = dt_tensor_data(tensor);
+  int64_t count = dt_tensor_count(tensor),
+          last = dt_tensor_sizes(tensor)[dt_tensor_rank(tensor) - 1];
+  for (int64_t i = 0; i < count; i++) {
+    bool blind = spice == SPICE_BLIND && input == 3 && (i < last || i % last < 300);
+    bool ended = spice == SPICE_ENDS && input == 1 && rng_between(rng, 0, 300) == 0;
+    double value = ended ? ends[rng_between(rng, 0, 20) % 19 % 3] : -INFINITY;
+    if (blind || ended)
+      dt__scalar_store(dtype, data + (size_t)i * dt_dtype_size(dtype),
+                       dt__scalar_cast(DT_F64, dtype, (dt_scalar_t){.f = value}));
+  }
+}
+
 static void fill(dt_tensor_t *tensor, rng_t *rng) {
   dt_dtype_t dtype = dt_tensor_dtype(tensor);
   char *data = dt_tensor_data(tensor);
@@ -82,6 +107,7 @@ static void make_arguments(subject_of_text_t *s, const int64_t *symbols, rng_t *
       assert_true(dt__sym_eval(s->env, input->sizes[d], symbols, &sizes[d]));
     expect_ok(dt_tensor_create_empty(input->dtype, input->rank, sizes, &out->host[k]));
     fill(out->host[k], rng);
+    add_spice(out->host[k], k, rng);
     expect_ok(dt_tensor_create_on(s->session, input->dtype, input->rank, sizes, &out->there[k]));
     expect_ok(dt_tensor_copy(s->session, out->host[k], out->there[k]));
   }
@@ -105,10 +131,16 @@ static void expect_result(const dt_eval_value_t *wanted, const void *got, const 
 }
 
 #define BLOCK_OF_KEYS 64
+#define FEW_ROWS 16
+#define MANY_KEYS 256
 // Attention by blocks of keys rounds weights before they are divided by their sum, not after
 // (docs/kernels.md): each is off by half a unit in its last place on either side, and the result by
 // as much as all of them times |v|. `wanted` are the evaluator's numbers.
-static bool rounds_elsewhere;
+static bool rounds_elsewhere, one_row;
+static bool is_by_keys(const int64_t *symbols) {
+  return one_row || (symbols[1] > BLOCK_OF_KEYS && symbols[2] > BLOCK_OF_KEYS) ||
+         (symbols[1] > MANY_KEYS && symbols[2] <= FEW_ROWS);
+}
 static void widen_bounds(subject_of_text_t *s, const int64_t *symbols, const arguments_t *args,
                          dt_eval_arg_t *values, dt_arena_t *arena, dt_eval_value_t *wanted) {
   dt_tensor_t *v = args->host[2];
@@ -141,7 +173,7 @@ static void compare(subject_of_text_t *s, const int64_t *symbols, const argument
                                 dt_tensor_strides(args->host[k])};
   dt_eval_options_t options = {.error_bounds = true};
   expect_ok(dt__graph_eval(s->graph, symbols, values, &options, &arena, wanted));
-  if (rounds_elsewhere && symbols[1] > BLOCK_OF_KEYS && symbols[2] > BLOCK_OF_KEYS)
+  if (rounds_elsewhere && is_by_keys(symbols))
     widen_bounds(s, symbols, args, values, &arena, wanted);
   for (uint32_t o = 0; o < n; o++) {
     size_t bytes = (size_t)wanted[o].count * dt_dtype_size(wanted[o].dtype);
@@ -198,18 +230,26 @@ static void check(const char *text, bool strict, const int64_t (*sizes)[3], uint
 // ---- Attention ------------------------------------------------------------------------------------
 #define COUNT(sizes) (sizeof(sizes) / sizeof((sizes)[0]))
 
+static void attend_as(const attention_case_t *c, bool strict, const int64_t (*sizes)[3],
+                      uint32_t n) {
+  dt_text_t text;
+  char what[128];
+  (void)snprintf(what, sizeof(what), "attention %s, %d heads of %d%s%s%s%s%s", c->dtype, c->heads,
+                 c->dim, c->masked ? ", mask" : "", c->chosen ? ", choice" : "",
+                 c->scaled ? ", scale" : "", c->queries ? ", rows known" : "",
+                 strict ? ", strict" : "");
+  rounds_elsewhere = !strict && strstr(c->dtype, "f16"); // bf16, too
+  one_row = c->queries == 1;
+  // In order, a row of scores has one thread: no chain is made of it.
+  check(attention_graph(c, &text), strict, sizes, n, strict ? 3 : 1, what);
+  rounds_elsewhere = one_row = false;
+  dt__text_fini(&text);
+}
+
 static void attend(const char *dtype, int heads, int dim, bool masked, bool strict,
                    const int64_t (*sizes)[3], uint32_t n) {
-  dt_text_t text;
-  char what[96];
-  (void)snprintf(what, sizeof(what), "attention %s, %d heads of %d%s%s", dtype, heads, dim,
-                 masked ? ", mask" : "", strict ? ", strict" : "");
-  rounds_elsewhere = !strict && strstr(dtype, "f16"); // bf16, too
-  // In order, a row of scores has one thread: no chain is made of it.
-  check(attention_graph(&(attention_case_t){dtype, heads, dim, masked}, &text), strict, sizes, n,
-        strict ? 3 : 1, what);
-  rounds_elsewhere = false;
-  dt__text_fini(&text);
+  attend_as(&(attention_case_t){.dtype = dtype, .heads = heads, .dim = dim, .masked = masked},
+            strict, sizes, n);
 }
 
 static void attention(void **state) {
@@ -234,7 +274,7 @@ static void attention_of_other_types(void **state) {
 
 static void attention_over_global_memory(void **state) {
   (void)state;
-  static const int64_t sizes[][3] = {{1, 3000, 2}, {1, 3001, 1}};
+  static const int64_t sizes[][3] = {{1, 3000, 17}, {1, 3001, 17}};
   attend("f16", 2, 16, false, false, sizes, COUNT(sizes));
 }
 
@@ -254,7 +294,7 @@ static void tiles_of_more_rows(void **state) {
   (void)state;
   static const int64_t many[][3] = {{1, 70, 40}, {1, 131, 66}, {1, 8, 33}};
   static const int64_t some[][3] = {{1, 45, 20}, {1, 130, 17}};
-  static const int64_t longer[][3] = {{1, 200, 3}, {1, 257, 2}, {1, 520, 1}};
+  static const int64_t longer[][3] = {{1, 200, 3}, {1, 257, 17}, {1, 520, 17}};
   fake_cuda_processors(1);
   attend("f16", 2, 32, true, false, many, COUNT(many));
   attend("bf16", 2, 64, true, false, many, 1);
@@ -280,6 +320,69 @@ static void scores_in_registers(void **state) {
   fake_cuda_processors(2);
   attend("f16", 2, 64, true, false, full, COUNT(full));
   fake_cuda_processors(0);
+}
+
+// One row of queries: keys are shared out by warps, and by blocks of clusters where there are
+// enough of both; numbers of keys around the edges of what a warp, a block and a ring take.
+static void one_row_of_queries(void **state) {
+  (void)state;
+  static const int64_t sizes[][3] = {{1, 1, 1},   {2, 7, 1},   {1, 16, 1},  {1, 17, 1},
+                                     {1, 63, 1},  {2, 64, 1},  {1, 65, 1},  {1, 128, 1},
+                                     {1, 200, 1}, {3, 0, 1},   {0, 5, 1},   {1, 255, 1},
+                                     {1, 256, 1}, {1, 513, 1}, {2, 640, 1}, {1, 1032, 1}};
+  static const int64_t some[][3] = {{1, 96, 1}, {2, 129, 1}, {1, 515, 1}, {1, 1100, 1}};
+  static const int64_t longer[][3] = {{1, 2048, 1}, {1, 3001, 1}};
+  attention_case_t c = {.dtype = "f16", .heads = 2, .dim = 64, .queries = 1, .scaled = true};
+  attend_as(&c, false, sizes, COUNT(sizes));
+  c.heads = 3;
+  c.masked = true;
+  attend_as(&c, false, some, COUNT(some));
+  c.dim = 128;
+  attend_as(&c, false, some, COUNT(some));
+  c.dim = 32;
+  c.masked = c.scaled = false;
+  c.chosen = true;
+  attend_as(&c, false, some, COUNT(some));
+  c.dim = 80;
+  c.dtype = "bf16";
+  attend_as(&c, false, some, COUNT(some));
+  c.dim = 64;
+  attend_as(&c, false, longer, COUNT(longer));
+  c.dim = 5; // no such form: products of vectors and matrices
+  c.queries = 0;
+  attend_as(&c, false, some, 2);
+}
+
+// Without room for clusters, several items to a block, and rows that see nothing.
+static void one_row_of_many_heads(void **state) {
+  (void)state;
+  static const int64_t sizes[][3] = {{3, 300, 1}, {2, 513, 1}, {3, 40, 1}, {2, 1100, 1}};
+  attention_case_t c = {.dtype = "f16", .heads = 5, .dim = 64, .queries = 1, .masked = true};
+  for (int n = 1; n <= 64; n *= 4) {
+    fake_cuda_processors(n);
+    spice = n == 4 ? SPICE_BLIND : n == 16 ? SPICE_ENDS : SPICE_NONE;
+    attend_as(&c, false, sizes, COUNT(sizes));
+  }
+  fake_cuda_processors(0);
+  spice = SPICE_BLIND;
+  attend_as(&c, false, sizes, COUNT(sizes));
+  spice = SPICE_ENDS;
+  attend_as(&c, false, sizes, COUNT(sizes));
+  spice = SPICE_NONE;
+}
+
+// A few rows whose number calls decide, or which is known, over many keys.
+static void few_rows_of_queries(void **state) {
+  (void)state;
+  static const int64_t sizes[][3] = {{1, 257, 2}, {2, 300, 16}, {1, 1025, 9}, {1, 520, 1},
+                                     {1, 700, 8}, {1, 80, 3},   {1, 300, 17}};
+  static const int64_t known[][3] = {{1, 257, 4}, {2, 600, 4}, {1, 30, 4}};
+  attention_case_t c = {.dtype = "f16", .heads = 2, .dim = 64, .masked = true};
+  attend_as(&c, false, sizes, COUNT(sizes));
+  c.dim = 128;
+  attend_as(&c, false, sizes, 3);
+  c.queries = 4;
+  attend_as(&c, false, known, COUNT(known));
 }
 
 // Lengths that no vector fits, where only the mask's rows lie anywhere.
@@ -373,6 +476,9 @@ int main(int argc, char **argv) {
                                      TEST(columns_in_one_team),
                                      TEST(tiles_of_more_rows),
                                      TEST(scores_in_registers),
+                                     TEST(one_row_of_queries),
+                                     TEST(one_row_of_many_heads),
+                                     TEST(few_rows_of_queries),
                                      TEST(masks_of_odd_rows),
                                      TEST(tiles_of_more_normalised_rows),
                                      TEST(rows_by_groups_of_warps),

@@ -37,4 +37,38 @@ static void grids_are_whole_clusters(void **state) {
   graph_oracle_close(&own);
 }
 
-RUN_TESTS(TEST(grids_are_whole_clusters))
+// Four rows of queries over the rows of x, which eight blocks of a cluster share where they are
+// many. The result counts little.
+static dt_status_t attend(dt_trace_t *t, const dt_value_t *in, dt_value_t *out, void *closure) {
+  (void)closure;
+  dt_value_t half = dt_cast(t, dt_round(t, in[0]), DT_F16);
+  const dt_sym_t four[2] = {dt_sym_const(t, 4), dt_sym_const(t, 1)};
+  dt_value_t query = dt_amax(t, half, 1, (const int32_t[]){0}, true);
+  query = dt_sub(t, query, dt_cast(t, dt_iota(t, DT_I64, 2, four, 0), DT_F16));
+  dt_value_t weights = dt_softmax(t, dt_matmul(t, query, dt_transpose(t, half, 0, 1)), 1);
+  dt_value_t result = dt_cast(t, dt_matmul(t, weights, half), DT_F32);
+  result = dt_amax(t, result, 1, (const int32_t[]){0}, true);
+  out[0] = dt_add(t, in[0], dt_mul(t, result, dt_scalar(t, DT_F32, 0x1p-9)));
+  return NULL;
+}
+
+static const dt_dim_decl_t narrow[] = {{.name = "rows"}, {.is_static = true, .value = 64}};
+static const dt_input_decl_t own[] = {{.name = "x", .dtype = DT_F32, .rank = 2, .dims = narrow}};
+static const subject_t attention = {"attend", attend, 1, 1, own};
+
+static void clusters_share_keys(void **state) {
+  (void)state;
+  static const int64_t rows[] = {600, 40, 1030, 100, 511, 512, 7};
+  graph_oracle_t graph;
+  graph_oracle_open(&graph, &attention, 5, PROCESSORS);
+  dt_session_counters_t stats = {.struct_size = sizeof(stats)};
+  uint64_t n = sizeof(rows) / sizeof(rows[0]);
+  for (uint64_t k = 0; k < n; k++)
+    graph_oracle_compare(&graph, 2, (int64_t[]){rows[k], 64});
+  expect_ok(dt_session_counters(graph.device, &stats));
+  assert_int_equal(stats.graph_calls, n);
+  assert_int_equal(stats.executables, 1);
+  graph_oracle_close(&graph);
+}
+
+RUN_TESTS(TEST(grids_are_whole_clusters), TEST(clusters_share_keys))
