@@ -10,9 +10,9 @@
 #define DT_ATTENTION_KEYS 64  // of so many,
 #define DT_ATTENTION_STAGES 2 // of which so many blocks are in shared memory;
 #define DT_ATTENTION_GROUP_STAGES 4 // where groups of warps multiply together
-#define DT_ATTENTION_FEW 16   // rows of a tile whose warps have keys of their own,
-#define DT_ATTENTION_WARPS 8  // so many of them, 16 keys each at a time
-#define DT_ATTENTION_RING 6   // the most blocks of these keys in shared memory
+#define DT_ATTENTION_FEW 16         // rows of a tile whose warps have keys of their own,
+#define DT_ATTENTION_WARPS 8        // so many of them, 16 keys each at a time
+#define DT_ATTENTION_RING 6         // the most blocks of these keys in shared memory
 
 // Bytes from one row of so many halves in shared memory to the next: a power of two of units, so
 // that threads share rows out evenly, and a unit more, so that neighbours are in different banks.
