@@ -11,8 +11,8 @@
 #define GROUP_ROWS 64
 #define HELD 4 // registers of a fragment
 
-// From a row's first elements to its 16 of number `step`, in the same panel of `rows` or a later one;
-// in units of 16 bytes.
+// From a row's first elements to its 16 of number `step`, in the same panel of `rows` or a later
+// one; in units of 16 bytes.
 static uint32_t along_row(uint32_t step, uint32_t rows) {
   uint32_t each = DT_PANEL_BYTES / (BLOCK * HALF);
   return (step / each * rows * DT_PANEL_BYTES + step % each * BLOCK * HALF) / 16;

@@ -73,8 +73,8 @@ static void check_loops(const char *object, const char *arch, const char *what) 
              loops.spilling);
 }
 
-// Whether the entry dt_kN, of number `entry`, has attention by blocks of keys, or products by groups
-// of warps.
+// Whether the entry dt_kN, of number `entry`, has attention by blocks of keys, or products by
+// groups of warps.
 static bool may_spill(const gpu_rig_t *r, uint32_t entry) {
   for (uint32_t c = 0; c < r->map.n_codes; c++) {
     dt_code_origin_t from = r->map.origin_of_code[c];
