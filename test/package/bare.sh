@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# usage: bare.sh FOLDER. The Debian packages of FOLDER in a bare Debian 12 that is made for it: each alone has what
-# it needs, programs in C11 and C++17 run against them, and docs/serving.md is followed as it stands. As root; from
-# scripts/deb.
+# usage: bare.sh FOLDER WHEEL. The Debian packages of FOLDER in a bare Debian 12 that is made for it: each alone has what
+# it needs, programs in C11 and C++17 run against them, and docs/serving.md is followed as it stands. Then, with none of
+# them, the Python wheel, and docs/python.md. As root; from scripts/deb.
 set -euo pipefail
 packages=$(realpath "$1")
+wheel=$(realpath "$2")
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 [[ $(id -u) -eq 0 ]] || { printf 'bare: only root can make a bare Debian\n' && exit 1; }
 
@@ -27,8 +28,8 @@ printf 'bare: making a Debian 12\n'
 mmdebstrap --quiet --mode=root --variant=minbase --include=gcc,g++,libc6-dev,make,cmake,ninja-build,pkgconf \
   "$codename" "$tree" - <<<"$sources"
 mkdir "$tree/packages" "$tree/sources"
-cp "$packages"/*.deb "$tree/packages/"
-git ls-files -z docs examples test/package test/cli/models debian/tests | xargs -0 cp --parents -t "$tree/sources"
+cp "$packages"/*.deb "$wheel" "$tree/packages/"
+git ls-files -z docs examples test/package test/cli/models debian/tests python/tests | xargs -0 cp --parents -t "$tree/sources"
 printf 'bare: %s installed packages, %s\n' "$(inside dpkg-query -f '.\n' -W | wc -l)" "$(inside cat /etc/debian_version)"
 
 # install NAME…: these, with nothing but what the tree has and what Debian has for them.
@@ -69,4 +70,13 @@ inside apt-get remove -y -q libductile1 >/dev/null 2>&1
 left=$(inside sh -c 'find / -xdev -path /sources -prune -o -path /packages -prune -o -name "*ductile*" -print' |
   grep -vE '^/(var/(lib|log|cache)|tmp|sources|packages|consumer)(/|$)' || true)
 [[ -z $left ]] || fail "removed, and these are left: $left"
+
+# Debian's own Python and numpy; the wheel needs nothing else, and no network.
+inside apt-get install -y -q --no-install-recommends python3-venv python3-numpy >"$tree/log" 2>&1 || {
+  cat "$tree/log"
+  fail "Debian's Python cannot be installed"
+}
+inside python3 -m venv --system-site-packages /python
+inside /python/bin/pip install -q --no-index --no-deps "/packages/${wheel##*/}"
+inside /python/bin/python -B /sources/python/tests/test_docs.py /sources/docs/python.md
 printf 'bare: all is well\n'
