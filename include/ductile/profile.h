@@ -157,6 +157,9 @@ typedef enum dt_profile_format_t {
   DT_PROFILE_TRACE = 2, // a timeline for ui.perfetto.dev or chrome://tracing
   DT_PROFILE_HTML = 3,  // a page that needs nothing else, with the kernels as a graph
 } dt_profile_format_t;
+// The form that a file's name asks for: DT_PROFILE_HTML by .html, DT_PROFILE_TRACE by .trace.json,
+// DT_PROFILE_JSON by any other .json; else, and of NULL, DT_PROFILE_TEXT. [any]
+DT_API dt_profile_format_t dt_profile_format_of(const char *path);
 // *out is released with dt_text_free; NULL on failure. Statuses as dt_profile_report. [any]
 DT_API dt_status_t dt_profile_text(dt_profile_t *profile, dt_profile_format_t format,
                                    char **out) DT_MUST_USE;

@@ -7,6 +7,7 @@ from ductile._core import (
     Error,
     Function,
     Package,
+    Profile,
     Runtime,
     Session,
     Size,
@@ -67,7 +68,7 @@ def function(program=None, *, inputs, outputs=1, runtime=None, **options):
 
 
 __all__ = [
-    "Cancel", "Dim", "Error", "Function", "Input", "Package", "Runtime", "Session", "Size", "Spec", "Tensor",
-    "Value", "__version__", "empty", "from_dlpack", "function", "load", "open_package", "ops", "runtime",
+    "Cancel", "Dim", "Error", "Function", "Input", "Package", "Profile", "Runtime", "Session", "Size", "Spec",
+    "Tensor", "Value", "__version__", "empty", "from_dlpack", "function", "load", "open_package", "ops", "runtime",
     "tensor", "write_package", *sorted(set(_errors) - {"Error"}),
 ]

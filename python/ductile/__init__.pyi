@@ -20,6 +20,7 @@ from ductile._core import IoError as IoError
 from ductile._core import LimitError as LimitError
 from ductile._core import NoMemoryError as NoMemoryError
 from ductile._core import Package as Package
+from ductile._core import Profile as Profile
 from ductile._core import RangeError as RangeError
 from ductile._core import Runtime as Runtime
 from ductile._core import Session as Session

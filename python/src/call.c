@@ -366,14 +366,17 @@ static char *report_for(dt_py_function_t *self, PyObject *args, PyObject *keywor
 }
 
 PyObject *dt__py_explain(PyObject *self, PyObject *args, PyObject *keywords) {
-  char *text = report_for((dt_py_function_t *)self, args, keywords, false);
-  PyObject *made = text ? PyUnicode_FromString(text) : NULL;
-  dt_text_free(text);
-  return made;
+  return dt__py_text(report_for((dt_py_function_t *)self, args, keywords, false));
 }
 
 PyObject *dt__py_report(PyObject *self, PyObject *args, PyObject *keywords) {
   return dt__py_json(report_for((dt_py_function_t *)self, args, keywords, true), true);
+}
+
+PyObject *dt__py_text(char *text) {
+  PyObject *made = text ? PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace") : NULL;
+  dt_text_free(text);
+  return made;
 }
 
 PyObject *dt__py_json(char *text, bool lines) {

@@ -58,7 +58,7 @@ typedef struct dt_py_trace_t {
 
 // The types, made when the module is imported.
 typedef struct dt_py_types_t {
-  PyTypeObject *runtime, *session, *tensor, *function, *cancel, *package, *value, *size;
+  PyTypeObject *runtime, *session, *tensor, *function, *cancel, *package, *profile, *value, *size;
 } dt_py_types_t;
 extern dt_py_types_t dt__py_types;
 
@@ -76,6 +76,7 @@ int dt__py_add_runtime(PyObject *module);
 int dt__py_add_session(PyObject *module);
 int dt__py_add_function(PyObject *module);
 int dt__py_add_package(PyObject *module);
+int dt__py_add_profile(PyObject *module);
 int dt__py_add_trace(PyObject *module);
 int dt__py_add_control(PyObject *module);
 int dt__py_add_size(PyObject *module);
@@ -194,6 +195,8 @@ PyObject *dt__py_report(PyObject *self, PyObject *args, PyObject *keywords);
 // What a text of JSON says, or a list of what each of its lines says; frees the text, which may be
 // NULL.
 PyObject *dt__py_json(char *text, bool lines);
+// A text of the library's as a str; frees it, which may be NULL. What is no UTF-8 is replaced.
+PyObject *dt__py_text(char *text);
 int dt__py_add_specs(PyObject *module);
 
 // ---- Traces ---------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ PyMODINIT_FUNC PyInit__core(void) {
   static int (*const parts[])(PyObject *) = {
       dt__py_add_errors,   dt__py_add_runtime, dt__py_add_tensor, dt__py_add_session,
       dt__py_add_function, dt__py_add_package, dt__py_add_size,   dt__py_add_trace,
-      dt__py_add_builders, dt__py_add_control, dt__py_add_specs,
+      dt__py_add_builders, dt__py_add_control, dt__py_add_specs,  dt__py_add_profile,
   };
   // Types, and the sessions of threads, are the process's own.
   if (PyInterpreterState_GetID(PyInterpreterState_Get()) != 0) {

@@ -111,11 +111,7 @@ static PyObject *iterate(PyObject *self) {
 static PyObject *report(PyObject *self, PyObject *unused) {
   (void)unused;
   char *text = NULL;
-  if (!dt__py_ok(dt_package_report_text(of(self)->package, &text)))
-    return NULL;
-  PyObject *made = PyUnicode_FromString(text);
-  dt_text_free(text);
-  return made;
+  return dt__py_ok(dt_package_report_text(of(self)->package, &text)) ? dt__py_text(text) : NULL;
 }
 
 // ---- Writing ----------------------------------------------------------------------------------------

@@ -192,10 +192,34 @@ static PyObject *device_count(PyObject *self, PyObject *args) {
   return dt__py_ok(status) ? PyLong_FromLong(count) : NULL;
 }
 
+static PyObject *metrics(PyObject *self, PyObject *unused) {
+  (void)unused;
+  char *text = NULL;
+  dt_status_t status;
+  Py_BEGIN_ALLOW_THREADS;
+  status = dt_metrics_text(of(self)->runtime, &text);
+  Py_END_ALLOW_THREADS;
+  return dt__py_ok(status) ? dt__py_text(text) : NULL;
+}
+
+static PyObject *metrics_latency(PyObject *self, PyObject *args) {
+  int on = 1;
+  if (!PyArg_ParseTuple(args, "|p:metrics_latency", &on) ||
+      !dt__py_ok(dt_metrics_latency(of(self)->runtime, on)))
+    return NULL;
+  Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
     {"stats", stats, METH_NOARGS,
      "stats($self)\n--\n\n"
      "What the runtime holds, in bytes and counts."},
+    {"metrics", metrics, METH_NOARGS,
+     "metrics($self)\n--\n\n"
+     "What the runtime and its functions count, in the text format of Prometheus."},
+    {"metrics_latency", metrics_latency, METH_VARARGS,
+     "metrics_latency($self, on=True, /)\n--\n\n"
+     "Whether calls are timed for the histograms of metrics(), from now on."},
     {"set_mode", mode_set, METH_VARARGS,
      "set_mode($self, name, value, /)\n--\n\n"
      "Sets a mode from each session's next call on."},

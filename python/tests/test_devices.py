@@ -83,6 +83,27 @@ class Devices(unittest.TestCase):
             with self.assertRaises(ductile.StateError):
                 y.numpy()
 
+    def test_profile(self):
+        f = made(call_mode="reduce-overhead")
+        for whole in (False, True):
+            with ductile.Session("cuda") as session:
+                for _ in range(2):
+                    session.step_begin()
+                    f(self.x).numpy()
+                with ductile.Profile(whole_graphs=whole) as profile:
+                    for _ in range(3):
+                        session.step_begin()
+                        f(self.x).numpy()
+                    session.wait()
+            (variant,) = profile.report()["variants"]
+            self.assertEqual((variant["calls"], variant["device_calls"]), (3, 3))
+            self.assertNotEqual(variant["device"], "the CPU")
+            self.assertGreaterEqual(variant["device_ns"], variant["kernels_ns"])
+            self.assertEqual(variant["to_device"]["copies"], 3)
+            self.assertEqual(any(kernel["name"].startswith("graph of ") for kernel in variant["kernels"]), whole)
+            self.assertEqual(variant["split_graphs"], 0 if whole else 3)
+            self.assertIn("on the device: ", profile.text())
+
     def test_failures(self):
         with self.assertRaises(ductile.UnsupportedError):
             ductile.Session("cuda:63")

@@ -299,14 +299,26 @@ void dt__timed_json(const dt_timed_report_t *report, dt_text_t *out) {
 typedef struct form_t {
   void (*put)(const dt_timed_report_t *report, dt_text_t *out);
   bool events;
+  const char *end; // of a file's name
 } form_t;
 
 // ORDER(dt_profile_format_t)
-static const form_t forms[] = {{dt__timed_text, false},
-                               {dt__timed_json, false},
-                               {dt__timed_trace, true},
-                               {dt__timed_html, false}};
+static const form_t forms[] = {{dt__timed_text, false, ""},
+                               {dt__timed_json, false, ".json"},
+                               {dt__timed_trace, true, ".trace.json"},
+                               {dt__timed_html, false, ".html"}};
 #define N_FORMS (sizeof(forms) / sizeof(forms[0]))
+
+// The longest end that fits.
+dt_profile_format_t dt_profile_format_of(const char *path) {
+  size_t best = DT_PROFILE_TEXT, len = path ? strlen(path) : 0;
+  for (size_t k = 0; k < N_FORMS; k++) {
+    size_t end = strlen(forms[k].end);
+    if (end > strlen(forms[best].end) && end <= len && strcmp(path + len - end, forms[k].end) == 0)
+      best = k;
+  }
+  return (dt_profile_format_t)best;
+}
 
 static dt_status_t put_profile(dt_profile_t *profile, dt_profile_format_t format, dt_text_t *out) {
   dt_timed_report_t *report = NULL;

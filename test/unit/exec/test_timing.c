@@ -419,6 +419,28 @@ static void test_forms_are_whole(void **state) {
   dt_function_release(function);
 }
 
+static void test_forms_by_names(void **state) {
+  (void)state;
+  static const struct {
+    const char *path;
+    dt_profile_format_t format;
+  } rows[] = {{"a/p.html", DT_PROFILE_HTML},
+              {"p.trace.json", DT_PROFILE_TRACE},
+              {".trace.json", DT_PROFILE_TRACE},
+              {"trace.json", DT_PROFILE_JSON},
+              {"p.html.json", DT_PROFILE_JSON},
+              {".json", DT_PROFILE_JSON},
+              {"p.html/p.txt", DT_PROFILE_TEXT},
+              {"json", DT_PROFILE_TEXT},
+              {"p.trace.json ", DT_PROFILE_TEXT},
+              {"", DT_PROFILE_TEXT},
+              {NULL, DT_PROFILE_TEXT}};
+  for (size_t k = 0; k < sizeof(rows) / sizeof(rows[0]); k++)
+    if (dt_profile_format_of(rows[k].path) != rows[k].format)
+      fail_msg("%s: %d; expected %d", rows[k].path, (int)dt_profile_format_of(rows[k].path),
+               (int)rows[k].format);
+}
+
 // What compile threads do has its lines, by their names: the quick form, and the best one beside it
 // or later; constants that are packed, and the guards.
 static void test_compile_threads_have_lines(void **state) {
@@ -606,6 +628,6 @@ static void test_others_call_meanwhile(void **state) {
 RUN_TESTS(ALONE(test_calls_and_launches_are_counted), ALONE(test_work_is_that_of_the_sizes),
           ALONE(test_rows_say_whom_they_read), ALONE(test_rows_are_of_the_branch_taken),
           ALONE(test_misuse_is_refused), ALONE(test_it_outlives_what_it_saw),
-          ALONE(test_forms_are_whole), TEST(test_compile_threads_have_lines),
-          ALONE(test_events_are_bounded), ALONE(test_memory_fails),
-          ALONE(test_others_call_meanwhile))
+          ALONE(test_forms_are_whole), TEST(test_forms_by_names),
+          TEST(test_compile_threads_have_lines), ALONE(test_events_are_bounded),
+          ALONE(test_memory_fails), ALONE(test_others_call_meanwhile))
