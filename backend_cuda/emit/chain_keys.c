@@ -15,17 +15,13 @@
 // stays so, as a softmax of such a row is. p is rounded before it is multiplied, as weights are.
 #include "backend_cuda/emit/chain_keys.h"
 #include "backend_cuda/emit/ptx.h"
-#include "backend_llvm/emit/aligned.h"
-#include "backend_llvm/emit/index.h"
 #include "backend_llvm/emit/loops.h"
 
 #include "runtime/base/status.h"
 
-#define LOG2_E 1.4426950408889634
-
 // ---- Form -----------------------------------------------------------------------------------------
 static void lay_out(dt_keys_t *q) {
-  dt_scores_t *s = &q->s;
+  dt_scores_t *s = &q->base.s;
   s->sums_pitch = dt__attention_sums_pitch(s->cols);
   s->row_pitch = q->groups ? DT_PANEL_BYTES : dt__attention_pitch(s->depth);
   s->col_pitch = q->groups ? DT_PANEL_BYTES : dt__attention_pitch(s->cols);
@@ -39,30 +35,11 @@ static void lay_out(dt_keys_t *q) {
   s->bytes = dt__attention_bytes(s->depth, s->cols, q->groups);
 }
 
-// On one processor.
-static uint32_t blocks_of(const dt_keys_t *q) {
-  return q->s.cols > DT_ATTENTION_MOST / 2 || q->s.depth > DT_ATTENTION_MOST / 2 ? 1 : 2;
-}
-
 static dt_status_t open_keys(dt_program_t *program, const dt_cuda_chain_t *chain, bool strict,
                              dt_keys_t *out) {
-  *out = (dt_keys_t){.s = {.vectors = MOST_VECTORS}};
-  dt_scores_t *s = &out->s;
-  if (strict || !dt__chain_attention(program, chain->kernels, &out->a))
-    return DT_FAIL(DT_E_INTERNAL, "chain: kernels from %u on are no attention",
-                   chain->kernels.first);
-  s->score = out->a.score;
-  s->rows = out->a.rows;
-  s->head = out->a.head;
-  s->made = out->a.scores;
-  s->weights = out->a.weights;
-  s->depth = out->a.depth;
-  s->cols = out->a.cols;
-  const dt_kernel_t *kernels[MEMBERS] = {s->score, s->rows, s->head};
-  for (uint32_t i = 0; i < MEMBERS; i++)
-    s->schedules[i] = &kernels[i]->schedules.items[chain->schedule];
-  DT_TRY(dt__matmul_plan(program, s->score, s->schedules[0], strict, &s->score_plan));
-  DT_TRY(dt__matmul_plan(program, s->head, s->schedules[2], strict, &s->head_plan));
+  *out = (dt_keys_t){.base = {.s = {.vectors = MOST_VECTORS}, .rows = 2}};
+  dt_scores_t *s = &out->base.s;
+  DT_TRY(dt__attend_open(program, chain, strict, &out->base));
   const dt_team_matmul_t *tile = &s->schedules[2]->team_matmul;
   s->warps_m = tile->tile_rows / BLOCK;
   s->warps_n = s->steps = 1;
@@ -71,7 +48,7 @@ static dt_status_t open_keys(dt_program_t *program, const dt_cuda_chain_t *chain
     return DT_FAIL(DT_E_INTERNAL, "chain: tiles of %u rows and %u keys", tile->tile_rows,
                    tile->keys);
   out->groups = s->head_plan.groups;
-  out->held = out->ahead = out->groups && blocks_of(out) == 1;
+  out->held = out->ahead = out->groups && dt__attend_blocks(&out->base) == 1;
   lay_out(out);
   return NULL;
 }
@@ -79,113 +56,47 @@ static dt_status_t open_keys(dt_program_t *program, const dt_cuda_chain_t *chain
 dt_status_t dt__chain_keys_plan(dt_program_t *program, bool strict, dt_cuda_chain_t *chain) {
   dt_keys_t q;
   DT_TRY(open_keys(program, chain, strict, &q));
-  chain->shared_bytes = (q.s.bytes + 63) & ~63U;
-  chain->blocks = blocks_of(&q);
+  dt__attend_plan(&q.base, chain);
   return NULL;
 }
 
 // ---- One block of keys ----------------------------------------------------------------------------
-static LLVMValueRef quad_join(dt_keys_t *q, LLVMValueRef value, const char *join) {
-  dt_emit_t *m = q->s.m;
-  for (uint32_t distance = 1; distance < QUAD; distance *= 2) {
-    LLVMValueRef other = m->device->exchange(q->s.k, value, distance);
-    value =
-        join ? dt__emit_intrinsic2(m, join, value, other) : LLVMBuildFAdd(m->b, value, other, "");
-  }
-  return value;
-}
-
-static LLVMValueRef power(dt_keys_t *q, LLVMValueRef x, LLVMValueRef less) {
-  dt_emit_t *m = q->s.m;
-  LLVMValueRef log = LLVMConstReal(m->t_f32, LOG2_E);
-  LLVMValueRef by = LLVMBuildFMul(m->b, LLVMBuildFSub(m->b, x, less, ""), log, "");
-  return dt__ptx_power(m, by);
-}
-
-// The elements of row r, cast to f32; -inf past the end of rows.
-static void widen(dt_keys_t *q, uint32_t r, LLVMValueRef end, LLVMValueRef *out) {
-  dt_scores_t *s = &q->s;
-  dt_emit_t *m = s->m;
-  dt_dtype_t dtype = dt__program_buffer(&m->program, s->made)->dtype;
-  LLVMValueRef none = LLVMConstReal(m->t_f32, -__builtin_inf());
-  for (uint32_t c = 0; c < s->vectors; c++) {
-    LLVMValueRef vector = s->values[r][c];
-    if (dtype != DT_F32)
-      vector = dt__emit_cast(m, dtype, DT_F32, vector);
-    else if (q->a.round != DT_F32)
-      vector = dt__emit_cast(m, q->a.round, DT_F32, dt__emit_cast(m, DT_F32, q->a.round, vector));
-    for (uint32_t i = 0; i < LANES; i++) {
-      LLVMValueRef x = LLVMBuildExtractElement(m->b, vector, i32(m, i), "");
-      if (!s->full) {
-        LLVMValueRef col = add(m, dt__scores_column(s, c), i32(m, i));
-        x = LLVMBuildSelect(m->b, below(m, col, end), x, none, "");
-      }
-      out[c * LANES + i] = x;
-    }
-  }
-}
-
 static void take_row(dt_keys_t *q, uint32_t r, LLVMValueRef end, LLVMValueRef *out_factor) {
-  dt_scores_t *s = &q->s;
-  dt_emit_t *m = s->m;
-  LLVMValueRef x[MOST_VECTORS * LANES], none = LLVMConstReal(m->t_f32, -__builtin_inf());
-  uint32_t n = s->vectors * LANES;
-  widen(q, r, end, x);
-  LLVMValueRef most = x[0], all = NULL;
-  for (uint32_t i = 1; i < n; i++)
-    most = dt__emit_intrinsic2(m, "llvm.maximum", most, x[i]);
-  most = quad_join(q, most, "llvm.maximum");
-  LLVMValueRef before = LLVMBuildLoad2(m->b, m->t_f32, q->max[r], "");
-  most = dt__emit_intrinsic2(m, "llvm.maximum", before, most);
-  LLVMValueRef empty = LLVMBuildFCmp(m->b, LLVMRealOEQ, most, none, "");
-  LLVMValueRef less = LLVMBuildSelect(m->b, empty, LLVMConstNull(m->t_f32), most, "");
-  LLVMValueRef factor = power(q, before, less);
-  LLVMTypeRef lanes = LLVMVectorType(m->t_f32, LANES);
-  for (uint32_t c = 0; c < s->vectors; c++) {
-    LLVMValueRef p = LLVMGetPoison(lanes);
-    for (uint32_t i = 0; i < LANES; i++) {
-      LLVMValueRef one = power(q, x[c * LANES + i], less);
-      p = LLVMBuildInsertElement(m->b, p, one, i32(m, i), "");
-      all = all ? LLVMBuildFAdd(m->b, all, one, "") : one;
-    }
-    LLVMValueRef words = dt__emit_cast(m, DT_F32, s->head_plan.a.dtype, p);
-    words = LLVMBuildBitCast(m->b, words, LLVMVectorType(m->t_i32, 2), "");
-    for (uint32_t i = 0; i < 2; i++)
-      s->fragments[c][i * 2 + r] = LLVMBuildExtractElement(m->b, words, i32(m, i), "");
-  }
-  LLVMValueRef sum = LLVMBuildLoad2(m->b, m->t_f32, q->sum[r], "");
-  sum = LLVMBuildFAdd(m->b, LLVMBuildFMul(m->b, sum, factor, ""), all, "");
-  LLVMBuildStore(m->b, sum, q->sum[r]);
-  LLVMBuildStore(m->b, most, q->max[r]);
-  *out_factor = factor;
+  LLVMValueRef x[MOST_VECTORS * LANES];
+  dt__attend_widen(&q->base, r, end, x);
+  LLVMValueRef most = x[0];
+  for (uint32_t i = 1; i < q->base.s.vectors * LANES; i++)
+    most = greater(q->base.s.m, most, x[i]);
+  dt__attend_take_row(&q->base, r, x, most, out_factor);
 }
 
 // C times the rows' factors, where a row of the warp has one that is not 1; mostly none has.
 static void rescale(dt_keys_t *q, const LLVMValueRef factors[2]) {
-  dt_body_t *k = q->s.k;
-  dt_emit_t *m = q->s.m;
+  dt_body_t *k = q->base.s.k;
+  dt_emit_t *m = q->base.s.m;
   LLVMValueRef one = LLVMConstReal(m->t_f32, 1);
   LLVMValueRef moved = LLVMBuildOr(m->b, LLVMBuildFCmp(m->b, LLVMRealUNE, factors[0], one, ""),
                                    LLVMBuildFCmp(m->b, LLVMRealUNE, factors[1], one, ""), "");
   dt__scope_open(k, ROUND, dt__ptx_any(m, moved));
-  for (uint32_t i = 0; i < dt__keys_sums(q); i++) {
-    LLVMValueRef own = LLVMBuildLoad2(m->b, m->t_f32, q->slots[i], "");
-    LLVMBuildStore(m->b, LLVMBuildFMul(m->b, own, factors[i / 2 % 2], ""), q->slots[i]);
+  for (uint32_t i = 0; i < dt__attend_sums(&q->base); i++) {
+    LLVMValueRef own = LLVMBuildLoad2(m->b, m->t_f32, q->base.slots[i], "");
+    LLVMBuildStore(m->b, LLVMBuildFMul(m->b, own, factors[dt__attend_row_of(i)], ""),
+                   q->base.slots[i]);
   }
   dt__scope_close(k, ROUND);
   dt__body_at(k, STEP);
 }
 
 static void load_sums(dt_keys_t *q) {
-  for (uint32_t i = 0; i < dt__keys_sums(q); i++)
-    q->s.sums[i] = LLVMBuildLoad2(q->s.m->b, q->s.m->t_f32, q->slots[i], "");
+  for (uint32_t i = 0; i < dt__attend_sums(&q->base); i++)
+    q->base.s.sums[i] = LLVMBuildLoad2(q->base.s.m->b, q->base.s.m->t_f32, q->base.slots[i], "");
 }
 
 // The scores of the block from number `first` on, into s->sums; where they are ahead those of the
 // next one, from `next` on, are begun in `begun`. Copies go on meanwhile, those of elements before:
 // they need registers.
 static void multiply(dt_keys_t *q, LLVMValueRef first, LLVMValueRef next, LLVMValueRef *begun) {
-  dt_scores_t *s = &q->s;
+  dt_scores_t *s = &q->base.s;
   dt_emit_t *m = s->m;
   if (!q->groups) {
     dt__keys_copy_next(q, ROUND, first);
@@ -194,11 +105,11 @@ static void multiply(dt_keys_t *q, LLVMValueRef first, LLVMValueRef next, LLVMVa
     dt__scores_multiply(s);
     return;
   }
-  if (!q->aligned)
+  if (!q->base.aligned)
     dt__keys_copy_next(q, ROUND, first);
   dt__body_at(s->k, STEP);
   dt__keys_begin_scores(q, q->ahead ? next : first, begun);
-  if (q->aligned)
+  if (q->base.aligned)
     dt__keys_copy_next(q, ROUND, first);
   dt__body_at(s->k, STEP);
   dt__keys_tell(q, next);
@@ -210,7 +121,7 @@ static void multiply(dt_keys_t *q, LLVMValueRef first, LLVMValueRef next, LLVMVa
 
 // s->sums += s->fragments times the values of the block; what has been begun has ended.
 static void add_rows(dt_keys_t *q, LLVMValueRef first, LLVMValueRef *begun) {
-  dt_scores_t *s = &q->s;
+  dt_scores_t *s = &q->base.s;
   dt_emit_t *m = s->m;
   if (!q->groups) {
     s->v_stage = dt__keys_stage(q, first, q->v_stage);
@@ -223,12 +134,12 @@ static void add_rows(dt_keys_t *q, LLVMValueRef first, LLVMValueRef *begun) {
     for (uint32_t i = 0; i < DT_KEYS_SCORES; i++)
       LLVMBuildStore(m->b, begun[i], q->next[i]);
   }
-  dt__ptx_group_wait(m, 0, dt__keys_sums(q), s->sums);
+  dt__ptx_group_wait(m, 0, dt__attend_sums(&q->base), s->sums);
 }
 
 // Keys from number `first` on, at STEP; `full`: there are as many as a block has.
 static void emit_block(dt_keys_t *q, LLVMValueRef first, bool full) {
-  dt_scores_t *s = &q->s;
+  dt_scores_t *s = &q->base.s;
   dt_body_t *k = s->k;
   dt_emit_t *m = s->m;
   LLVMValueRef begun[DT_KEYS_SCORES], keys = dt__emit_i64(m, DT_ATTENTION_KEYS);
@@ -250,42 +161,28 @@ static void emit_block(dt_keys_t *q, LLVMValueRef first, bool full) {
   rescale(q, factors);
   load_sums(q);
   add_rows(q, first, begun);
-  for (uint32_t i = 0; i < dt__keys_sums(q); i++)
-    LLVMBuildStore(m->b, s->sums[i], q->slots[i]);
+  for (uint32_t i = 0; i < dt__attend_sums(&q->base); i++)
+    LLVMBuildStore(m->b, s->sums[i], q->base.slots[i]);
 }
 
 // ---- Items ----------------------------------------------------------------------------------------
-static void begin_sums(dt_keys_t *q) {
-  dt_body_t *k = q->s.k;
-  dt_emit_t *m = q->s.m;
-  for (uint32_t i = 0; i < dt__keys_sums(q); i++) {
-    q->slots[i] = dt__body_slot(k, m->t_f32, 1);
-    LLVMBuildStore(m->b, LLVMConstNull(m->t_f32), q->slots[i]);
-  }
-  for (uint32_t r = 0; r < 2; r++) {
-    q->max[r] = dt__body_slot(k, m->t_f32, 1);
-    q->sum[r] = dt__body_slot(k, m->t_f32, 1);
-    LLVMBuildStore(m->b, LLVMConstReal(m->t_f32, -__builtin_inf()), q->max[r]);
-    LLVMBuildStore(m->b, LLVMConstNull(m->t_f32), q->sum[r]);
-  }
-}
-
 static void end_sums(dt_keys_t *q) {
-  dt_scores_t *s = &q->s;
+  dt_scores_t *s = &q->base.s;
   dt_emit_t *m = s->m;
   LLVMValueRef factors[2];
   for (uint32_t r = 0; r < 2; r++) {
-    LLVMValueRef sum = quad_join(q, LLVMBuildLoad2(m->b, m->t_f32, q->sum[r], ""), NULL);
+    LLVMValueRef sum = LLVMBuildLoad2(m->b, m->t_f32, q->base.sum[r], "");
+    sum = dt__attend_quad(&q->base, sum, NULL);
     factors[r] = LLVMBuildFDiv(m->b, LLVMConstReal(m->t_f32, 1), sum, "");
   }
   load_sums(q);
-  for (uint32_t i = 0; i < dt__keys_sums(q); i++)
-    s->sums[i] = LLVMBuildFMul(m->b, s->sums[i], factors[i / 2 % 2], "");
+  for (uint32_t i = 0; i < dt__attend_sums(&q->base); i++)
+    s->sums[i] = LLVMBuildFMul(m->b, s->sums[i], factors[dt__attend_row_of(i)], "");
 }
 
 // What is done with queries once an item: they are held, and the first block's scores are made.
 static void begin_scores(dt_keys_t *q) {
-  dt_scores_t *s = &q->s;
+  dt_scores_t *s = &q->base.s;
   dt_emit_t *m = s->m;
   LLVMValueRef none = dt__emit_i64(m, 0);
   if (!q->groups)
@@ -301,8 +198,9 @@ static void begin_scores(dt_keys_t *q) {
   }
 }
 
-static void emit_version(dt_keys_t *q, LLVMValueRef wanted) {
-  dt_scores_t *s = &q->s;
+static void emit_version(void *own, LLVMValueRef wanted) {
+  dt_keys_t *q = own;
+  dt_scores_t *s = &q->base.s;
   dt_body_t *k = s->k;
   dt_emit_t *m = s->m;
   dt__scope_open(k, PART, wanted);
@@ -311,7 +209,7 @@ static void emit_version(dt_keys_t *q, LLVMValueRef wanted) {
   dt__scores_place_thread(s);
   s->above = i32(m, 0);
   dt__keys_copy_first(q);
-  begin_sums(q);
+  dt__attend_begin_sums(&q->base);
   begin_scores(q);
   uint32_t keys = DT_ATTENTION_KEYS;
   LLVMValueRef rest = LLVMBuildURem(m->b, s->extent_n, dt__emit_i64(m, keys), "");
@@ -340,57 +238,16 @@ static void emit_version(dt_keys_t *q, LLVMValueRef wanted) {
   s->first_col = NULL;
 }
 
-// Where copies go by units and what follows the products by vectors, at level 0; NULL: never.
-static LLVMValueRef is_aligned(dt_keys_t *q) {
-  dt_scores_t *s = &q->s;
-  dt_body_t *k = s->k;
-  dt_emit_t *m = s->m;
-  const dt_kernel_t *kernels[2] = {s->score, s->head};
-  const dt_schedule_t *schedules[2] = {s->schedules[0], s->schedules[2]};
-  LLVMValueRef all = NULL;
-  for (uint32_t i = 0; i < 2; i++) {
-    if (!dt__scores_take(s, kernels[i], schedules[i]))
-      return NULL;
-    dt__scores_begin_stage(s);
-    LLVMValueRef units = dt__cuda_matmul_aligned(k), vectors = dt__lanes_aligned(k, LANES);
-    if (i == 0) {
-      s->extent_m = dt__index_scalar(k, s->score_plan.a.extent);
-      s->extent_n = dt__index_scalar(k, s->score_plan.b.extent);
-    }
-    dt__body_at(k, 0);
-    if (!units || !vectors)
-      return NULL;
-    units = both(m, units, vectors);
-    all = all ? both(m, all, units) : units;
-  }
-  return all;
-}
-
 void dt__chain_keys(dt_chain_item_t *t) {
-  dt_body_t *k = t->k;
-  dt_emit_t *m = k->m;
+  dt_emit_t *m = t->k->m;
   dt_keys_t q;
   dt_status_t status = open_keys(&m->program, t->chain, m->target->strict_fp, &q);
   if (status) {
     dt__emit_fail(m, status);
     return;
   }
-  q.s.t = t;
-  q.s.k = k;
-  q.s.m = m;
-  q.s.shared = dt__cuda_shared_base(m);
+  dt__attend_item(&q.base, t);
   if (q.groups)
-    LLVMSetAlignment(q.s.shared, 8 * DT_PANEL_BYTES); // after which places in panels repeat
-  LLVMValueRef aligned = is_aligned(&q);
-  if (m->failure)
-    return;
-  dt__body_at(k, ITEM);
-  if (aligned) {
-    q.aligned = q.s.whole = true;
-    emit_version(&q, aligned);
-    dt__body_at(k, ITEM);
-    aligned = LLVMBuildNot(m->b, aligned, "");
-  }
-  q.aligned = q.s.whole = false;
-  emit_version(&q, aligned);
+    LLVMSetAlignment(q.base.s.shared, 8 * DT_PANEL_BYTES); // after which places in panels repeat
+  dt__attend_versions(&q.base, emit_version, &q);
 }

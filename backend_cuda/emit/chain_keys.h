@@ -3,28 +3,19 @@
 #ifndef DT_BACKEND_CUDA_EMIT_CHAIN_KEYS_H
 #define DT_BACKEND_CUDA_EMIT_CHAIN_KEYS_H
 
-#include "backend_cuda/emit/chain_scores.h"
-#include "fuse/attention.h"
+#include "backend_cuda/emit/chain_attention.h"
 
 #define DT_KEYS_SCORES (DT_ATTENTION_KEYS / 2) // of a block that a thread has
-#define DT_KEYS_SUMS (DT_ATTENTION_MOST / 2)   // elements of C
 
 typedef struct dt_keys_t {
-  dt_scores_t s;
-  dt_attention_t a;
+  dt_attend_t base;
   bool groups;               // of four warps multiply (chain_keys_group.c)
   bool held;                 // queries are in registers
   bool ahead;                // they multiply the next block's scores while this one's are made
-  bool aligned;              // this version copies units
   uint32_t k_stage, v_stage; // bytes of a block
-  LLVMValueRef slots[DT_KEYS_SUMS];  // C
-  LLVMValueRef max[2], sum[2];       // slots, by row of this thread
   LLVMValueRef next[DT_KEYS_SCORES]; // slots: the next block's scores, where they are ahead
   LLVMValueRef queries[DT_ATTENTION_MOST / BLOCK * 4]; // fragments
 } dt_keys_t;
-
-// Elements of C that a thread has.
-static inline uint32_t dt__keys_sums(const dt_keys_t *q) { return fragments_in(q->s.cols) * 8; }
 
 // ---- Copies (chain_keys_copy.c) -------------------------------------------------------------------
 // Without groups the next block is on its way while one is made, and all threads meet once a block.
@@ -42,9 +33,6 @@ void dt__keys_tell(dt_keys_t *q, LLVMValueRef next);
 void dt__keys_end(dt_keys_t *q);
 // Bytes behind k_at or v_at of the block's place, each of `bytes`.
 LLVMValueRef dt__keys_stage(dt_keys_t *q, LLVMValueRef first, uint32_t bytes);
-// Where a row's unit stands, in bytes from the place of so many rows on; both i32.
-LLVMValueRef dt__keys_place(dt_keys_t *q, LLVMValueRef row, LLVMValueRef unit, uint32_t rows,
-                            uint32_t pitch);
 
 // ---- Products by groups of warps (chain_keys_group.c) ---------------------------------------------
 // Reads queries into registers, once an item.

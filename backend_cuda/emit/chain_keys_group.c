@@ -20,7 +20,7 @@ static uint32_t along_row(uint32_t step, uint32_t rows) {
 
 static LLVMValueRef panels_at(dt_keys_t *q, bool along_k, LLVMValueRef at) {
   const dt_operand_t o = {.along_k = along_k, .outer = DT_ATTENTION_KEYS};
-  return dt__matmul_panels(q->s.m, &o, shared_at(q->s.m, q->s.shared, at, 0));
+  return dt__matmul_panels(q->base.s.m, &o, shared_at(q->base.s.m, q->base.s.shared, at, 0));
 }
 
 static LLVMValueRef further(dt_emit_t *m, LLVMValueRef descriptor, uint32_t units) {
@@ -28,21 +28,22 @@ static LLVMValueRef further(dt_emit_t *m, LLVMValueRef descriptor, uint32_t unit
 }
 
 void dt__keys_hold_queries(dt_keys_t *q) {
-  dt_scores_t *s = &q->s;
+  dt_scores_t *s = &q->base.s;
   dt_emit_t *m = s->m;
   if (!q->held)
     return;
   LLVMValueRef row = add(m, times(m, s->warp_row, BLOCK), low_bits(m, s->lane, 15));
   LLVMValueRef high = down(m, s->lane, 4);
+  const dt_rows_place_t place = {DT_ATTENTION_ROWS, s->row_pitch, q->groups};
   for (uint32_t deep = 0; deep < fragments_in(s->depth); deep++) {
     LLVMValueRef unit = add(m, high, i32(m, deep * 2));
-    LLVMValueRef at = dt__keys_place(q, row, unit, DT_ATTENTION_ROWS, s->row_pitch);
+    LLVMValueRef at = dt__scores_unit_place(m, &place, row, unit);
     dt__ptx_matrices(m, shared_at(m, s->shared, at, 0), false, &q->queries[deep * HELD]);
   }
 }
 
 void dt__keys_begin_scores(dt_keys_t *q, LLVMValueRef first, LLVMValueRef *sums) {
-  dt_scores_t *s = &q->s;
+  dt_scores_t *s = &q->base.s;
   dt_emit_t *m = s->m;
   dt_ptx_group_t group = {.dtype = s->score_plan.a.dtype,
                           .width = DT_ATTENTION_KEYS,
@@ -64,7 +65,7 @@ void dt__keys_begin_scores(dt_keys_t *q, LLVMValueRef first, LLVMValueRef *sums)
 }
 
 void dt__keys_begin_sums(dt_keys_t *q, LLVMValueRef first) {
-  dt_scores_t *s = &q->s;
+  dt_scores_t *s = &q->base.s;
   dt_emit_t *m = s->m;
   dt_ptx_group_t group = {.dtype = s->head_plan.a.dtype,
                           .width = fragments_in(s->cols) * BLOCK,

@@ -19,8 +19,8 @@
 // product.
 //
 // Here: versions and their steps; chain_scores_form.c says which chains have the form,
-// chain_scores_product.c has copies and both products, chain_scores_rows.c what comes between and
-// after them.
+// chain_scores_copy.c has copies, chain_scores_product.c both products, chain_scores_rows.c what
+// comes between and after them.
 #include "backend_cuda/emit/chain_scores.h"
 #include "backend_cuda/emit/ptx.h"
 #include "backend_llvm/emit/aligned.h"

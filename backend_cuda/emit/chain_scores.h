@@ -65,11 +65,41 @@ static inline uint32_t fragments_in(uint32_t elements) { return (elements + BLOC
 
 static inline uint32_t columns_of(const dt_scores_t *s) { return s->vectors * BLOCK * s->warps_n; }
 
-// ---- Copies and products (chain_scores_product.c) -------------------------------------------------
+// ---- Copies (chain_scores_copy.c) -----------------------------------------------------------------
+typedef struct dt_rows_place_t {
+  uint32_t rows, pitch; // pitch: bytes from one row to the next
+  bool panels;          // of groups of warps (chain_group.c)
+} dt_rows_place_t;
+
+// Rows of an operand, copied by threads that each have one unit of every so many rows; zeros past
+// the operand's end.
+typedef struct dt_rows_copy_t {
+  const dt_operand_t *o;
+  dt_sym_t outer, inner, extent; // the operand's rows, what is along them, and how many there are
+  LLVMValueRef first;            // i64: of them
+  dt_rows_place_t place;
+  LLVMValueRef to;     // i32: byte of shared memory where it begins; NULL: 0,
+  uint32_t at;         // and so many bytes more
+  uint32_t elements;   // of a row
+  bool ordered;        // columns of tensor cores' B: in the order that chain_scores.c tells
+  bool by_elements;    // operands are not aligned
+  bool narrow_left;    // what is left of the rows has one register, by two instructions
+  uint32_t threads;    // a power of two
+  LLVMValueRef thread; // i32: number of this one among them
+  LLVMValueRef wanted; // whether they copy at all; NULL: always
+} dt_rows_copy_t;
+
+// Inside of `level` - 1; kernel and stage are at hand.
+void dt__scores_copy_rows(dt_scores_t *s, uint32_t level, const dt_rows_copy_t *p);
+// Byte of row `row` and its unit `unit` (i32) from where the place begins.
+LLVMValueRef dt__scores_unit_place(dt_emit_t *m, const dt_rows_place_t *p, LLVMValueRef row,
+                                   LLVMValueRef unit);
 // Where column `col` (i32) of 16 stands, in the order that chain_scores.c tells.
 LLVMValueRef dt__scores_place(dt_emit_t *m, LLVMValueRef col);
 // Q and K, then V, as two groups, at PART.
 void dt__scores_copy(dt_scores_t *s);
+
+// ---- Products (chain_scores_product.c) ------------------------------------------------------------
 // Again for each part of the work: then nothing of it takes registers from the others.
 void dt__scores_place_thread(dt_scores_t *s);
 // This thread's two rows of the step from the tile's row s->above on, or the matrix' last one.

@@ -13,38 +13,29 @@
 // there are zeros; where the tile's upper half never is, nothing is made for it between the
 // products. Maxima of -inf, NaN, infinities and roundings are as chain_keys.c says. No keys make
 // zeros: a sum of nothing.
-#include "backend_cuda/emit/chain_scores.h"
+#include "backend_cuda/emit/chain_attention.h"
 #include "backend_cuda/emit/ptx.h"
-#include "backend_llvm/emit/aligned.h"
-#include "backend_llvm/emit/index.h"
 #include "backend_llvm/emit/loops.h"
-#include "fuse/attention.h"
 
 #include "runtime/base/status.h"
 
-#define LOG2_E 1.4426950408889634
 #define WARPS DT_ATTENTION_WARPS
 #define TALL DT_ATTENTION_FEW
 #define PAIR (2 * WORD) // a row's maximum and sum
 #define MOST_BLOCKS 8   // of a cluster
 
 typedef struct shares_t {
-  dt_scores_t s;
-  dt_attention_t a;
-  bool aligned;       // this version copies units
-  uint32_t rows;      // of a thread: 1 where the upper half of the tile is never there, else 2
-  uint32_t ring;      // blocks of keys,
-  uint32_t stage;     // and bytes of one
-  uint32_t blocks;    // of the cluster
-  uint32_t joined_at; // bytes: where pairs of the block's rows are
-  LLVMValueRef slots[DT_ATTENTION_MOST / 2]; // C
-  LLVMValueRef max[2], sum[2];               // slots, by row of this thread
+  dt_attend_t base;
+  uint32_t ring;        // blocks of keys,
+  uint32_t stage;       // and bytes of one
+  uint32_t blocks;      // of the cluster
+  uint32_t joined_at;   // bytes: where pairs of the block's rows are
   LLVMValueRef ring_at; // slot, i32: byte of the ring where the keys to be taken are
 } shares_t;
 
 // ---- Form -----------------------------------------------------------------------------------------
 static void lay_out(shares_t *q) {
-  dt_scores_t *s = &q->s;
+  dt_scores_t *s = &q->base.s;
   s->row_pitch = dt__attention_pitch(s->depth);
   s->col_pitch = dt__attention_pitch(s->cols);
   s->sums_pitch = dt__attention_sums_pitch(s->cols);
@@ -59,28 +50,14 @@ static void lay_out(shares_t *q) {
 
 static bool has_low_rows(const dt_program_t *program, const shares_t *q) {
   int64_t n = 0;
-  return dt__sym_is_const(program->env, q->s.score_plan.a.extent, &n) && n <= TALL / 2;
+  return dt__sym_is_const(program->env, q->base.s.score_plan.a.extent, &n) && n <= TALL / 2;
 }
 
 static dt_status_t open_shares(dt_program_t *program, const dt_cuda_chain_t *chain, bool strict,
                                shares_t *out) {
-  *out = (shares_t){.s = {.vectors = 1, .warps_m = 1, .warps_n = WARPS, .steps = 1}};
-  dt_scores_t *s = &out->s;
-  if (strict || !dt__chain_attention(program, chain->kernels, &out->a))
-    return DT_FAIL(DT_E_INTERNAL, "chain: kernels from %u on are no attention",
-                   chain->kernels.first);
-  s->score = out->a.score;
-  s->rows = out->a.rows;
-  s->head = out->a.head;
-  s->made = out->a.scores;
-  s->weights = out->a.weights;
-  s->depth = out->a.depth;
-  s->cols = out->a.cols;
-  const dt_kernel_t *kernels[MEMBERS] = {s->score, s->rows, s->head};
-  for (uint32_t i = 0; i < MEMBERS; i++)
-    s->schedules[i] = &kernels[i]->schedules.items[chain->schedule];
-  DT_TRY(dt__matmul_plan(program, s->score, s->schedules[0], strict, &s->score_plan));
-  DT_TRY(dt__matmul_plan(program, s->head, s->schedules[2], strict, &s->head_plan));
+  *out = (shares_t){.base.s = {.vectors = 1, .warps_m = 1, .warps_n = WARPS, .steps = 1}};
+  dt_scores_t *s = &out->base.s;
+  DT_TRY(dt__attend_open(program, chain, strict, &out->base));
   const dt_team_matmul_t *tile = &s->schedules[2]->team_matmul;
   out->ring = tile->ring;
   out->blocks = dt__matmul_cluster(tile);
@@ -88,7 +65,7 @@ static dt_status_t open_shares(dt_program_t *program, const dt_cuda_chain_t *cha
     return DT_FAIL(DT_E_INTERNAL, "chain: tiles of %u rows in clusters of %u", tile->tile_rows,
                    out->blocks);
   s->low_rows = has_low_rows(program, out);
-  out->rows = s->low_rows ? 1 : 2;
+  out->base.rows = s->low_rows ? 1 : 2;
   lay_out(out);
   return NULL;
 }
@@ -96,84 +73,25 @@ static dt_status_t open_shares(dt_program_t *program, const dt_cuda_chain_t *cha
 dt_status_t dt__chain_shares_plan(dt_program_t *program, bool strict, dt_cuda_chain_t *chain) {
   shares_t q;
   DT_TRY(open_shares(program, chain, strict, &q));
-  chain->shared_bytes = (q.s.bytes + 63) & ~63U;
-  chain->blocks = q.s.cols > DT_ATTENTION_MOST / 2 || q.s.depth > DT_ATTENTION_MOST / 2 ? 1 : 2;
+  dt__attend_plan(&q.base, chain);
   return NULL;
 }
 
 // ---- Copies ---------------------------------------------------------------------------------------
-// 16 rows of an operand on their way to shared memory by one warp, from row `first` (i64) of it on;
-// `to` (i32) is where the first one stands.
-typedef struct rows_t {
-  const dt_operand_t *o;
-  dt_sym_t outer, inner, extent;
-  LLVMValueRef first, to;
-  uint32_t pitch, elements;
-  bool ordered;
-} rows_t;
-
-// dt__scores_place of a number known here.
-static uint32_t place_of(uint32_t row) {
-  return (row >> 1 & 1) * 8 + (row >> 2 & 3) * 2 + (row & 1);
-}
-
-// One unit, element by element: those that are there, else zeros.
-static LLVMValueRef read_unit(shares_t *q, LLVMValueRef from, LLVMValueRef inside) {
-  dt_emit_t *m = q->s.m;
-  dt_dtype_t dtype = q->s.score_plan.a.dtype;
-  LLVMValueRef unit = LLVMConstNull(LLVMVectorType(dt__emit_type(m, dtype), UNIT));
-  LLVMValueRef safe = LLVMBuildSelect(m->b, inside, from, q->s.k->dead, "");
-  for (uint32_t e = 0; e < UNIT; e++) {
-    // Where there is nothing the first element of what is there is read again.
-    LLVMValueRef step =
-        LLVMBuildSelect(m->b, inside, dt__emit_i64(m, e * HALF), dt__emit_i64(m, 0), "");
-    LLVMValueRef one = dt__emit_load(m, dtype, 0, dt__emit_offset(m, safe, step), NULL, NULL);
-    unit = LLVMBuildInsertElement(m->b, unit, one, i32(m, e), "");
-  }
-  return LLVMBuildSelect(m->b, inside, unit, LLVMConstNull(LLVMTypeOf(unit)), "");
-}
-
-// Inside of `level` - 1, where `wanted`; kernel and stage are at hand.
-static void copy_rows(shares_t *q, uint32_t level, LLVMValueRef wanted, const rows_t *p) {
-  dt_scores_t *s = &q->s;
-  dt_body_t *k = s->k;
-  dt_emit_t *m = s->m;
-  const dt_inst_t *load = &k->stage->insts.items[p->o->load];
-  uint32_t units = dt__scores_units(p->elements), each = DT_WARP / units;
-  LLVMValueRef stride = dt__chain_stride(k, load, p->outer);
-  LLVMValueRef extent = dt__index_scalar(k, p->extent);
-  dt__body_at(k, level - 1);
-  dt__scope_open(k, level, wanted);
-  LLVMValueRef row = LLVMBuildUDiv(m->b, s->lane, i32(m, units), "");
-  LLVMValueRef inner = times(m, LLVMBuildURem(m->b, s->lane, i32(m, units), ""), UNIT);
-  LLVMValueRef at = LLVMBuildNSWAdd(m->b, p->first, wide(m, row), "");
-  dt__bind_symbol(k, p->outer, level, at);
-  dt__bind_symbol(k, p->inner, level, wide(m, inner));
-  dt_sym_t offset = dt__access_offset(k, load->buffer, load->index);
-  LLVMValueRef from = dt__access_address(k, load->buffer, offset, level).at[0];
-  dt__body_at(k, level);
-  LLVMValueRef to = times(m, p->ordered ? dt__scores_place(m, row) : row, p->pitch);
-  to = add(m, add(m, to, times(m, inner, HALF)), p->to);
-  LLVMValueRef left = LLVMBuildNSWSub(m->b, extent, at, "");
-  left = narrow(m, lesser(m, left, dt__emit_i64(m, BLOCK)));
-  LLVMValueRef in_row = below(m, inner, i32(m, p->elements));
-  for (uint32_t i = 0; i < BLOCK; i += each) { // bits that `row` does not have
-    LLVMValueRef inside = both(m, below(m, i32(m, i), left), in_row);
-    LLVMValueRef here =
-        dt__emit_offset(m, from, LLVMBuildMul(m->b, stride, dt__emit_i64(m, i), ""));
-    LLVMValueRef there = shared_at(m, s->shared, to, (p->ordered ? place_of(i) : i) * p->pitch);
-    if (q->aligned)
-      dt__ptx_copy(m, there, here, LLVMBuildSelect(m->b, inside, i32(m, 16), i32(m, 0), ""));
-    else
-      dt__emit_store_at(m, s->score_plan.a.dtype, read_unit(q, here, inside), there, 16);
-  }
-  dt__scope_close(k, level);
+// 16 rows of an operand by one warp, inside of `level` - 1; kernel and stage are at hand.
+static void copy_rows(shares_t *q, uint32_t level, dt_rows_copy_t p) {
+  p.threads = DT_WARP;
+  p.thread = q->base.s.lane;
+  p.place.rows = BLOCK;
+  p.by_elements = !q->base.aligned;
+  p.narrow_left = true;
+  dt__scores_copy_rows(&q->base.s, level, &p);
 }
 
 // This warp's of the 128 keys and values from number `first` on, to byte `at` (i32) of the ring, as
 // one group; what is not there is zero.
 static void copy_keys(shares_t *q, uint32_t level, LLVMValueRef first, LLVMValueRef at) {
-  dt_scores_t *s = &q->s;
+  dt_scores_t *s = &q->base.s;
   dt_body_t *k = s->k;
   dt_emit_t *m = s->m;
   const dt_operand_t *b = &s->score_plan.b, *v = &s->head_plan.b;
@@ -185,23 +103,37 @@ static void copy_keys(shares_t *q, uint32_t level, LLVMValueRef first, LLVMValue
   LLVMValueRef above = times(m, s->warp_col, BLOCK);
   first = LLVMBuildNSWAdd(m->b, first, wide(m, above), "");
   LLVMValueRef to = add(m, add(m, at, times(m, above, s->row_pitch)), i32(m, s->k_at));
-  copy_rows(
-      q, level, NULL,
-      &(rows_t){b, b->var, k->stage->vars[0], b->extent, first, to, s->row_pitch, s->depth, true});
+  copy_rows(q, level,
+            (dt_rows_copy_t){.o = b,
+                             .outer = b->var,
+                             .inner = k->stage->vars[0],
+                             .extent = b->extent,
+                             .first = first,
+                             .place.pitch = s->row_pitch,
+                             .to = to,
+                             .elements = s->depth,
+                             .ordered = true});
   if (!dt__scores_take(s, s->head, s->schedules[2]))
     return;
   dt__scores_begin_stage(s);
   dt__body_at(k, level - 1);
   to = add(m, add(m, at, times(m, above, s->col_pitch)), i32(m, s->v_at));
-  copy_rows(q, level, NULL,
-            &(rows_t){v, k->stage->vars[0], v->var, k->stage->extents[0], first, to, s->col_pitch,
-                      s->cols, true});
+  copy_rows(q, level,
+            (dt_rows_copy_t){.o = v,
+                             .outer = k->stage->vars[0],
+                             .inner = v->var,
+                             .extent = k->stage->extents[0],
+                             .first = first,
+                             .place.pitch = s->col_pitch,
+                             .to = to,
+                             .elements = s->cols,
+                             .ordered = true});
   dt__ptx_copies_commit(m);
 }
 
 // By the first warp.
 static void copy_queries(shares_t *q) {
-  dt_scores_t *s = &q->s;
+  dt_scores_t *s = &q->base.s;
   dt_emit_t *m = s->m;
   const dt_operand_t *a = &s->score_plan.a;
   if (!dt__scores_take(s, s->score, s->schedules[0]))
@@ -209,9 +141,15 @@ static void copy_queries(shares_t *q) {
   dt__scores_begin_stage(s);
   dt__body_at(s->k, PART);
   LLVMValueRef first = LLVMBuildICmp(m->b, LLVMIntEQ, s->warp_col, i32(m, 0), "");
-  copy_rows(q, STEP, first,
-            &(rows_t){a, a->var, s->k->stage->vars[0], a->extent, s->t->first_row, i32(m, 0),
-                      s->row_pitch, s->depth, false});
+  copy_rows(q, STEP,
+            (dt_rows_copy_t){.o = a,
+                             .outer = a->var,
+                             .inner = s->k->stage->vars[0],
+                             .extent = a->extent,
+                             .first = s->t->first_row,
+                             .place.pitch = s->row_pitch,
+                             .elements = s->depth,
+                             .wanted = first});
   dt__ptx_copies_commit(m);
 }
 
@@ -219,15 +157,15 @@ static void copy_queries(shares_t *q) {
 static uint32_t keys_apart(const shares_t *q) { return DT_MATMUL_SHARE_KEYS * q->blocks; }
 
 static LLVMValueRef first_key(shares_t *q) {
-  dt_emit_t *m = q->s.m;
-  LLVMValueRef rank = q->s.t->rank;
+  dt_emit_t *m = q->base.s.m;
+  LLVMValueRef rank = q->base.s.t->rank;
   return rank ? wide(m, times(m, rank, DT_MATMUL_SHARE_KEYS)) : dt__emit_i64(m, 0);
 }
 
 // All of the ring but one block, which the loop begins with.
 static void copy_first(shares_t *q) {
-  dt_body_t *k = q->s.k;
-  dt_emit_t *m = q->s.m;
+  dt_body_t *k = q->base.s.k;
+  dt_emit_t *m = q->base.s.m;
   LLVMValueRef number = dt__loop_open(k, STEP, dt__emit_i64(m, 0), dt__emit_i64(m, q->ring - 1), 1);
   LLVMValueRef first = LLVMBuildMul(m->b, number, dt__emit_i64(m, keys_apart(q)), "");
   first = LLVMBuildNSWAdd(m->b, first, first_key(q), "");
@@ -236,117 +174,30 @@ static void copy_first(shares_t *q) {
   dt__loop_close(k, STEP);
 }
 
-// ---- Rows -----------------------------------------------------------------------------------------
-static LLVMValueRef quad_join(shares_t *q, LLVMValueRef value, const char *join) {
-  dt_emit_t *m = q->s.m;
-  for (uint32_t distance = 1; distance < QUAD; distance *= 2) {
-    LLVMValueRef other = m->device->exchange(q->s.k, value, distance);
-    value =
-        join ? dt__emit_intrinsic2(m, join, value, other) : LLVMBuildFAdd(m->b, value, other, "");
-  }
-  return value;
-}
-
-static LLVMValueRef greater(dt_emit_t *m, LLVMValueRef a, LLVMValueRef b) {
-  return dt__emit_intrinsic2(m, "llvm.maximum", a, b);
-}
-
-static LLVMValueRef power(dt_emit_t *m, LLVMValueRef x, LLVMValueRef less) {
-  LLVMValueRef log = LLVMConstReal(m->t_f32, LOG2_E);
-  return dt__ptx_power(m, LLVMBuildFMul(m->b, LLVMBuildFSub(m->b, x, less, ""), log, ""));
-}
-
-// What is taken from a row's elements whose maximum is this: nothing has an exponential of 0.
-static LLVMValueRef base_of(dt_emit_t *m, LLVMValueRef most) {
-  LLVMValueRef none = LLVMConstReal(m->t_f32, -__builtin_inf());
-  LLVMValueRef empty = LLVMBuildFCmp(m->b, LLVMRealOEQ, most, none, "");
-  return LLVMBuildSelect(m->b, empty, LLVMConstNull(m->t_f32), most, "");
-}
-
-// The four elements of row r, cast to f32; -inf past the end of rows.
-static void widen(shares_t *q, uint32_t r, LLVMValueRef end, LLVMValueRef out[LANES]) {
-  dt_scores_t *s = &q->s;
-  dt_emit_t *m = s->m;
-  dt_dtype_t dtype = dt__program_buffer(&m->program, s->made)->dtype;
-  LLVMValueRef none = LLVMConstReal(m->t_f32, -__builtin_inf()), vector = s->values[r][0];
-  if (dtype != DT_F32)
-    vector = dt__emit_cast(m, dtype, DT_F32, vector);
-  else if (q->a.round != DT_F32)
-    vector = dt__emit_cast(m, q->a.round, DT_F32, dt__emit_cast(m, DT_F32, q->a.round, vector));
-  for (uint32_t i = 0; i < LANES; i++) {
-    out[i] = LLVMBuildExtractElement(m->b, vector, i32(m, i), "");
-    LLVMValueRef col = add(m, dt__scores_column(s, 0), i32(m, i));
-    if (!s->full)
-      out[i] = LLVMBuildSelect(m->b, below(m, col, end), out[i], none, "");
-  }
-}
-
+// ---- One block of keys ----------------------------------------------------------------------------
 static void take_row(shares_t *q, uint32_t r, LLVMValueRef end, LLVMValueRef *out_factor) {
-  dt_scores_t *s = &q->s;
-  dt_emit_t *m = s->m;
-  LLVMValueRef x[LANES], most, all = NULL, p = LLVMGetPoison(LLVMVectorType(m->t_f32, LANES));
-  widen(q, r, end, x);
-  most = greater(m, greater(m, x[0], x[1]), greater(m, x[2], x[3]));
-  LLVMValueRef before = LLVMBuildLoad2(m->b, m->t_f32, q->max[r], "");
-  most = greater(m, before, quad_join(q, most, "llvm.maximum"));
-  LLVMValueRef less = base_of(m, most);
-  *out_factor = power(m, before, less);
-  for (uint32_t i = 0; i < LANES; i++) {
-    LLVMValueRef one = power(m, x[i], less);
-    p = LLVMBuildInsertElement(m->b, p, one, i32(m, i), "");
-    all = all ? LLVMBuildFAdd(m->b, all, one, "") : one;
-  }
-  LLVMValueRef words = dt__emit_cast(m, DT_F32, s->head_plan.a.dtype, p);
-  words = LLVMBuildBitCast(m->b, words, LLVMVectorType(m->t_i32, 2), "");
-  for (uint32_t i = 0; i < 2; i++)
-    s->fragments[0][i * 2 + r] = LLVMBuildExtractElement(m->b, words, i32(m, i), "");
-  LLVMValueRef sum = LLVMBuildLoad2(m->b, m->t_f32, q->sum[r], "");
-  sum = LLVMBuildFAdd(m->b, LLVMBuildFMul(m->b, sum, *out_factor, ""), all, "");
-  LLVMBuildStore(m->b, sum, q->sum[r]);
-  LLVMBuildStore(m->b, most, q->max[r]);
-}
-
-// ---- C --------------------------------------------------------------------------------------------
-static uint32_t count_of(const shares_t *q) { return fragments_in(q->s.cols) * 8; }
-
-// Of the thread's two rows, element i's.
-static uint32_t row_of(uint32_t i) { return i / 2 % 2; }
-
-static void begin_sums(shares_t *q) {
-  dt_body_t *k = q->s.k;
-  dt_emit_t *m = q->s.m;
-  for (uint32_t i = 0; i < count_of(q); i++) {
-    if (row_of(i) >= q->rows)
-      continue;
-    q->slots[i] = dt__body_slot(k, m->t_f32, 1);
-    LLVMBuildStore(m->b, LLVMConstNull(m->t_f32), q->slots[i]);
-  }
-  for (uint32_t r = 0; r < q->rows; r++) {
-    q->max[r] = dt__body_slot(k, m->t_f32, 1);
-    q->sum[r] = dt__body_slot(k, m->t_f32, 1);
-    LLVMBuildStore(m->b, LLVMConstReal(m->t_f32, -__builtin_inf()), q->max[r]);
-    LLVMBuildStore(m->b, LLVMConstNull(m->t_f32), q->sum[r]);
-  }
-  q->ring_at = dt__body_slot(k, m->t_i32, 1);
-  LLVMBuildStore(m->b, i32(m, 0), q->ring_at);
+  dt_emit_t *m = q->base.s.m;
+  LLVMValueRef x[LANES];
+  dt__attend_widen(&q->base, r, end, x);
+  LLVMValueRef most = greater(m, greater(m, x[0], x[1]), greater(m, x[2], x[3]));
+  dt__attend_take_row(&q->base, r, x, most, out_factor);
 }
 
 // s->sums: C times the rows' factors; zeros for rows that are never there.
 static void rescale(shares_t *q, const LLVMValueRef factors[2]) {
-  dt_emit_t *m = q->s.m;
-  for (uint32_t i = 0; i < count_of(q); i++) {
-    uint32_t r = row_of(i);
-    q->s.sums[i] = LLVMConstNull(m->t_f32);
-    if (r < q->rows)
-      q->s.sums[i] =
-          LLVMBuildFMul(m->b, LLVMBuildLoad2(m->b, m->t_f32, q->slots[i], ""), factors[r], "");
+  dt_emit_t *m = q->base.s.m;
+  for (uint32_t i = 0; i < dt__attend_sums(&q->base); i++) {
+    uint32_t r = dt__attend_row_of(i);
+    q->base.s.sums[i] = LLVMConstNull(m->t_f32);
+    if (r < q->base.rows)
+      q->base.s.sums[i] =
+          LLVMBuildFMul(m->b, LLVMBuildLoad2(m->b, m->t_f32, q->base.slots[i], ""), factors[r], "");
   }
 }
 
-// ---- One block of keys ----------------------------------------------------------------------------
 // Byte of the ring one block before or after byte `at`.
 static LLVMValueRef beside(shares_t *q, LLVMValueRef at, bool before) {
-  dt_emit_t *m = q->s.m;
+  dt_emit_t *m = q->base.s.m;
   uint32_t last = (q->ring - 1) * q->stage, edge = before ? 0 : last;
   LLVMValueRef step = add(m, at, i32(m, before ? 0U - q->stage : q->stage));
   LLVMValueRef turn = LLVMBuildICmp(m->b, LLVMIntEQ, at, i32(m, edge), "");
@@ -356,7 +207,7 @@ static LLVMValueRef beside(shares_t *q, LLVMValueRef at, bool before) {
 // Keys from number `first` on, at STEP; `full`: there are as many as a block has, else it is the
 // last.
 static void emit_block(shares_t *q, LLVMValueRef first, bool full) {
-  dt_scores_t *s = &q->s;
+  dt_scores_t *s = &q->base.s;
   dt_body_t *k = s->k;
   dt_emit_t *m = s->m;
   s->full = full;
@@ -379,19 +230,19 @@ static void emit_block(shares_t *q, LLVMValueRef first, bool full) {
   dt__scores_place_thread(s);
   LLVMValueRef end = narrow(m, LLVMBuildNSWSub(m->b, s->extent_n, first, ""));
   s->fragments[0][1] = s->fragments[0][3] = i32(m, 0);
-  for (uint32_t r = 0; r < q->rows && !m->failure; r++)
+  for (uint32_t r = 0; r < q->base.rows && !m->failure; r++)
     take_row(q, r, end, &factors[r]);
   if (m->failure)
     return;
   rescale(q, factors);
   dt__scores_add_rows(s);
-  for (uint32_t i = 0; i < count_of(q); i++)
-    if (row_of(i) < q->rows)
-      LLVMBuildStore(m->b, s->sums[i], q->slots[i]);
+  for (uint32_t i = 0; i < dt__attend_sums(&q->base); i++)
+    if (dt__attend_row_of(i) < q->base.rows)
+      LLVMBuildStore(m->b, s->sums[i], q->base.slots[i]);
 }
 
 static void emit_blocks(shares_t *q) {
-  dt_scores_t *s = &q->s;
+  dt_scores_t *s = &q->base.s;
   dt_body_t *k = s->k;
   dt_emit_t *m = s->m;
   LLVMValueRef keys = dt__emit_i64(m, DT_MATMUL_SHARE_KEYS);
@@ -432,9 +283,9 @@ static joined_t join(dt_emit_t *m, const LLVMValueRef *at, uint32_t n) {
     sum[i] = LLVMBuildExtractElement(m->b, pair, i32(m, 1), "");
     out.max = out.max ? greater(m, out.max, max[i]) : max[i];
   }
-  out.base = base_of(m, out.max);
+  out.base = dt__attend_base(m, out.max);
   for (uint32_t i = 0; i < n; i++) {
-    out.factors[i] = power(m, max[i], out.base);
+    out.factors[i] = dt__attend_power(m, max[i], out.base);
     LLVMValueRef part = LLVMBuildFMul(m->b, sum[i], out.factors[i], "");
     out.sum = out.sum ? LLVMBuildFAdd(m->b, out.sum, part, "") : part;
   }
@@ -443,14 +294,14 @@ static joined_t join(dt_emit_t *m, const LLVMValueRef *at, uint32_t n) {
 
 // What sums are divided by, as a factor.
 static LLVMValueRef share_of(shares_t *q, LLVMValueRef sum) {
-  dt_emit_t *m = q->s.m;
+  dt_emit_t *m = q->base.s.m;
   LLVMValueRef one = LLVMConstReal(m->t_f32, 1);
-  LLVMValueRef none = LLVMBuildICmp(m->b, LLVMIntEQ, q->s.extent_n, dt__emit_i64(m, 0), "");
+  LLVMValueRef none = LLVMBuildICmp(m->b, LLVMIntEQ, q->base.s.extent_n, dt__emit_i64(m, 0), "");
   return LLVMBuildFDiv(m->b, one, LLVMBuildSelect(m->b, none, one, sum, ""), "");
 }
 
 static void put_pair(shares_t *q, LLVMValueRef max, LLVMValueRef sum, LLVMValueRef at) {
-  dt_emit_t *m = q->s.m;
+  dt_emit_t *m = q->base.s.m;
   LLVMValueRef pair = LLVMGetPoison(LLVMVectorType(m->t_f32, 2));
   pair = LLVMBuildInsertElement(m->b, pair, max, i32(m, 0), "");
   pair = LLVMBuildInsertElement(m->b, pair, sum, i32(m, 1), "");
@@ -459,17 +310,17 @@ static void put_pair(shares_t *q, LLVMValueRef max, LLVMValueRef sum, LLVMValueR
 
 // Pairs of this warp's rows to where all warps find them. At STEP.
 static void hand_pairs(shares_t *q) {
-  dt_scores_t *s = &q->s;
+  dt_scores_t *s = &q->base.s;
   dt_emit_t *m = s->m;
   LLVMValueRef max[2], sum[2];
-  for (uint32_t r = 0; r < q->rows; r++) {
-    max[r] = LLVMBuildLoad2(m->b, m->t_f32, q->max[r], "");
-    sum[r] = quad_join(q, LLVMBuildLoad2(m->b, m->t_f32, q->sum[r], ""), NULL);
+  for (uint32_t r = 0; r < q->base.rows; r++) {
+    max[r] = LLVMBuildLoad2(m->b, m->t_f32, q->base.max[r], "");
+    sum[r] = dt__attend_quad(&q->base, LLVMBuildLoad2(m->b, m->t_f32, q->base.sum[r], ""), NULL);
   }
   LLVMValueRef row = add(m, times(m, s->warp_col, TALL), down(m, s->lane, 2));
   LLVMValueRef at = times(m, row, PAIR);
   dt__scope_open(s->k, ROUND, LLVMBuildICmp(m->b, LLVMIntEQ, s->quad_lane, i32(m, 0), ""));
-  for (uint32_t r = 0; r < q->rows; r++)
+  for (uint32_t r = 0; r < q->base.rows; r++)
     put_pair(q, max[r], sum[r], shared_at(m, s->shared, at, s->parts_at + r * BLOCK / 2 * PAIR));
   dt__scope_close(s->k, ROUND);
   dt__cuda_block_sync(m);
@@ -478,17 +329,17 @@ static void hand_pairs(shares_t *q) {
 // s->sums as the block's maximum has them, or the result where there are no other blocks; then the
 // block's pairs are for these. At STEP.
 static void join_warps(shares_t *q) {
-  dt_scores_t *s = &q->s;
+  dt_scores_t *s = &q->base.s;
   dt_emit_t *m = s->m;
   LLVMValueRef factors[2] = {NULL}, row = times(m, down(m, s->lane, 2), PAIR), at[WARPS];
   joined_t rows[2];
   hand_pairs(q);
-  for (uint32_t r = 0; r < q->rows; r++) {
+  for (uint32_t r = 0; r < q->base.rows; r++) {
     for (uint32_t w = 0; w < WARPS; w++)
       at[w] = shared_at(m, s->shared, row, s->parts_at + (w * TALL + r * BLOCK / 2) * PAIR);
     rows[r] = join(m, at, WARPS);
-    LLVMValueRef max = LLVMBuildLoad2(m->b, m->t_f32, q->max[r], "");
-    factors[r] = power(m, max, rows[r].base);
+    LLVMValueRef max = LLVMBuildLoad2(m->b, m->t_f32, q->base.max[r], "");
+    factors[r] = dt__attend_power(m, max, rows[r].base);
     if (q->blocks == 1)
       factors[r] = LLVMBuildFMul(m->b, factors[r], share_of(q, rows[r].sum), "");
   }
@@ -497,7 +348,7 @@ static void join_warps(shares_t *q) {
     return;
   LLVMValueRef number = LLVMBuildOr(m->b, s->warp_col, s->quad_lane, "");
   dt__scope_open(s->k, ROUND, LLVMBuildICmp(m->b, LLVMIntEQ, number, i32(m, 0), ""));
-  for (uint32_t r = 0; r < q->rows; r++)
+  for (uint32_t r = 0; r < q->base.rows; r++)
     put_pair(q, rows[r].max, rows[r].sum,
              shared_at(m, s->shared, row, q->joined_at + r * BLOCK / 2 * PAIR));
   dt__scope_close(s->k, ROUND);
@@ -506,7 +357,7 @@ static void join_warps(shares_t *q) {
 // Runs `make` for each four neighbours of a row that is there, at ROUND inside of STEP, as
 // dt__scores_finish_sums takes them; `at`: where those of the first warp are.
 static void each_four(shares_t *q, void (*make)(shares_t *q, LLVMValueRef row, LLVMValueRef at)) {
-  dt_scores_t *s = &q->s;
+  dt_scores_t *s = &q->base.s;
   dt_emit_t *m = s->m;
   uint32_t fours = s->cols / LANES, all = TALL * fours;
   LLVMValueRef live = times(m, s->live_rows, fours);
@@ -522,11 +373,11 @@ static void each_four(shares_t *q, void (*make)(shares_t *q, LLVMValueRef row, L
 }
 
 static LLVMValueRef load_four(shares_t *q, LLVMValueRef at) {
-  return dt__emit_load_at(q->s.m, DT_F32, LANES, at, LANES * WORD, false);
+  return dt__emit_load_at(q->base.s.m, DT_F32, LANES, at, LANES * WORD, false);
 }
 
 static void add_warps(shares_t *q, LLVMValueRef row, LLVMValueRef at) {
-  dt_scores_t *s = &q->s;
+  dt_scores_t *s = &q->base.s;
   dt_emit_t *m = s->m;
   LLVMValueRef all = NULL;
   (void)row;
@@ -538,7 +389,7 @@ static void add_warps(shares_t *q, LLVMValueRef row, LLVMValueRef at) {
 }
 
 static void add_blocks(shares_t *q, LLVMValueRef row, LLVMValueRef at) {
-  dt_scores_t *s = &q->s;
+  dt_scores_t *s = &q->base.s;
   dt_emit_t *m = s->m;
   LLVMValueRef own = shared_at(m, s->shared, at, s->sums_at), pairs[MOST_BLOCKS], all = NULL;
   LLVMValueRef pair = shared_at(m, s->shared, times(m, row, PAIR), q->joined_at);
@@ -558,7 +409,7 @@ static void add_blocks(shares_t *q, LLVMValueRef row, LLVMValueRef at) {
 
 // The sums of all warps, and the stages that follow them. At PART.
 static void finish(shares_t *q) {
-  dt_scores_t *s = &q->s;
+  dt_scores_t *s = &q->base.s;
   dt_body_t *k = s->k;
   dt_emit_t *m = s->m;
   dt__ptx_copies_wait(m, 0);
@@ -591,8 +442,9 @@ static void finish(shares_t *q) {
 }
 
 // ---- Items ----------------------------------------------------------------------------------------
-static void emit_version(shares_t *q, LLVMValueRef wanted) {
-  dt_scores_t *s = &q->s;
+static void emit_version(void *own, LLVMValueRef wanted) {
+  shares_t *q = own;
+  dt_scores_t *s = &q->base.s;
   dt_body_t *k = s->k;
   dt_emit_t *m = s->m;
   dt__scope_open(k, PART, wanted);
@@ -608,7 +460,9 @@ static void emit_version(shares_t *q, LLVMValueRef wanted) {
   dt__body_at(k, PART);
   dt__ptx_copies_wait(m, q->ring - 1);
   dt__cuda_block_sync(m); // queries are there
-  begin_sums(q);
+  dt__attend_begin_sums(&q->base);
+  q->ring_at = dt__body_slot(k, m->t_i32, 1);
+  LLVMBuildStore(m->b, i32(m, 0), q->ring_at);
   emit_blocks(q);
   finish(q);
   dt__body_at(k, PART);
@@ -617,55 +471,14 @@ static void emit_version(shares_t *q, LLVMValueRef wanted) {
   s->first_col = NULL;
 }
 
-// Where copies go by units and what follows the products by vectors, at level 0; NULL: never.
-static LLVMValueRef is_aligned(shares_t *q) {
-  dt_scores_t *s = &q->s;
-  dt_body_t *k = s->k;
-  dt_emit_t *m = s->m;
-  const dt_kernel_t *kernels[2] = {s->score, s->head};
-  const dt_schedule_t *schedules[2] = {s->schedules[0], s->schedules[2]};
-  LLVMValueRef all = NULL;
-  for (uint32_t i = 0; i < 2; i++) {
-    if (!dt__scores_take(s, kernels[i], schedules[i]))
-      return NULL;
-    dt__scores_begin_stage(s);
-    LLVMValueRef units = dt__cuda_matmul_aligned(k), vectors = dt__lanes_aligned(k, LANES);
-    if (i == 0) {
-      s->extent_m = dt__index_scalar(k, s->score_plan.a.extent);
-      s->extent_n = dt__index_scalar(k, s->score_plan.b.extent);
-    }
-    dt__body_at(k, 0);
-    if (!units || !vectors)
-      return NULL;
-    units = both(m, units, vectors);
-    all = all ? both(m, all, units) : units;
-  }
-  return all;
-}
-
 void dt__chain_shares(dt_chain_item_t *t) {
-  dt_body_t *k = t->k;
-  dt_emit_t *m = k->m;
+  dt_emit_t *m = t->k->m;
   shares_t q;
   dt_status_t status = open_shares(&m->program, t->chain, m->target->strict_fp, &q);
   if (status) {
     dt__emit_fail(m, status);
     return;
   }
-  q.s.t = t;
-  q.s.k = k;
-  q.s.m = m;
-  q.s.shared = dt__cuda_shared_base(m);
-  LLVMValueRef aligned = is_aligned(&q);
-  if (m->failure)
-    return;
-  dt__body_at(k, ITEM);
-  if (aligned) {
-    q.aligned = q.s.whole = true;
-    emit_version(&q, aligned);
-    dt__body_at(k, ITEM);
-    aligned = LLVMBuildNot(m->b, aligned, "");
-  }
-  q.aligned = q.s.whole = false;
-  emit_version(&q, aligned);
+  dt__attend_item(&q.base, t);
+  dt__attend_versions(&q.base, emit_version, &q);
 }

@@ -109,14 +109,16 @@ static LLVMValueRef signed_quotient(dt_emit_t *m, LLVMValueRef a, LLVMValueRef b
   return with_sign(m, quotient(m, size_of(m, a), size_of(m, b)), sign);
 }
 
-// Where there is no number on the way, what the first estimate gives is right: zeros, infinities.
+// Where that makes no number, or a zero, which loses its sign, what the first estimate gives is
+// right: zeros, infinities.
 static LLVMValueRef float_quotient(dt_emit_t *m, LLVMValueRef a, LLVMValueRef b) {
   LLVMValueRef first, x = LLVMBuildFPExt(m->b, a, m->t_f64, "");
   LLVMValueRef y = LLVMBuildFPExt(m->b, b, m->t_f64, ""), r = inverse(m, y, &first);
   LLVMValueRef q = LLVMBuildFMul(m->b, x, r, "");
   LLVMValueRef left = fma_of(m, LLVMBuildFNeg(m->b, q, ""), y, x);
-  LLVMValueRef number = LLVMBuildFCmp(m->b, LLVMRealORD, left, left, "");
-  q = LLVMBuildSelect(m->b, number, fma_of(m, left, r, q), LLVMBuildFMul(m->b, x, first, ""), "");
+  q = fma_of(m, left, r, q);
+  LLVMValueRef number = LLVMBuildFCmp(m->b, LLVMRealONE, q, real(m, 0), "");
+  q = LLVMBuildSelect(m->b, number, q, LLVMBuildFMul(m->b, x, first, ""), "");
   return LLVMBuildFPTrunc(m->b, q, m->t_f32, "");
 }
 
