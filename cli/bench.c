@@ -448,7 +448,7 @@ static int measure_sweep(job_t *job) {
   for (uint64_t k = 0; k < n && result == CLI_DONE; k++) {
     cli_dims_t dims = {sizes, job->sweep.n};
     cli_sweep_point(&job->sweep, k, sizes);
-    result = k == 0 ? cli_know_dims(ME, &job->model, sizes, dims.n) : CLI_DONE;
+    result = cli_know_dims(ME, &job->model, sizes, dims.n);
     if (result == CLI_DONE)
       result = measure_shape(job, &dims);
   }
@@ -609,6 +609,8 @@ int cli_bench(int argc, char **argv) {
   job.place.mode = (dt_call_mode_t)options.mode;
   if (options.against && !options.save)
     return cli_complain(ME, CLI_USAGE, "--against: needs --save, where both engines' results lie");
+  if (options.against && strcmp(options.path, "-") == 0)
+    return cli_complain(ME, CLI_USAGE, "--against: needs the model's file, not standard input");
   if ((options.sessions || options.rate > 0) && !options.concurrency)
     return cli_complain(ME, CLI_USAGE, "--%s: needs --concurrency, the number of callers",
                         options.sessions ? "sessions" : "rate");

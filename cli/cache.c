@@ -13,9 +13,13 @@
 
 typedef struct options_t {
   const char *folder;
-  uint32_t most;
+  uint32_t most, kind; // an index of `kinds`
   bool json;
 } options_t;
+
+// Of entries (dt_cache_entry_t).
+static const char *const kinds[] = {"tuned", "variant", "cubin", "form", NULL};
+#define NO_KIND (sizeof(kinds) / sizeof(kinds[0]))
 
 static const cli_option_t rows[] = {
     {.name = "folder",
@@ -30,24 +34,35 @@ static const cli_option_t rows[] = {
      .help = "gc: what may stay, in MiB; what was not used for the longest time goes first "
              "(default: 1024; 0: nothing stays)",
      .high = 1048576},
+    {.name = "kind",
+     .kind = CLI_WORD,
+     .at = offsetof(options_t, kind),
+     .value = "KIND",
+     .help = "drop: what goes, as ls names it: tuned (what ductile tune found), variant, cubin or "
+             "form",
+     .words = kinds},
     CLI_ROW_JSON(options_t),
 };
 
-static const char *const action_words[] = {"ls", "verify", "gc", NULL};
+static const char *const action_words[] = {"ls", "verify", "gc", "drop", NULL};
 
 const cli_command_t cli_cache_table = {
     .name = ME,
-    .usage = "cache ls|verify|gc [--folder FOLDER] [--most MIB] [--json]",
-    .about = "ls      lists the entries of the folder where compiled code is kept, those that were "
-             "not used\n"
-             "        for the longest time first\n"
-             "verify  lists the entries that are damaged; such an entry is never used, and the "
-             "next\n"
-             "        program that wants it replaces it\n"
-             "gc      removes damaged entries, what programs left that died while they wrote, and "
-             "what\n"
-             "        was not used for the longest time\n"
-             "Programs may run meanwhile: what they lose they compile again.\n",
+    .usage = "cache ls|verify|gc|drop [--folder FOLDER] [--most MIB] [--kind KIND] [--json]",
+    .about =
+        "ls      lists the entries of the folder where compiled code is kept, those that were "
+        "not used\n"
+        "        for the longest time first\n"
+        "verify  lists the entries that are damaged; such an entry is never used, and the "
+        "next\n"
+        "        program that wants it replaces it\n"
+        "gc      removes damaged entries, what programs left that died while they wrote, and "
+        "what\n"
+        "        was not used for the longest time\n"
+        "drop    removes all entries of a kind: without tuned ones, programs that start compile "
+        "as\n"
+        "        usual\n"
+        "Programs may run meanwhile: what they lose they compile again.\n",
     .exits = "0 done; 1 failed, with a message, or verify found damaged entries; 2 wrong usage.",
     .options = rows,
     .n_options = sizeof(rows) / sizeof(rows[0]),
@@ -105,18 +120,28 @@ static int list(const options_t *options, bool all) {
   return !all && listing.damaged ? CLI_FAILED : CLI_DONE;
 }
 
-static int clean(const options_t *options) {
-  uint64_t bytes = 0;
-  dt_status_t status = dt_cache_clean(options->folder, (uint64_t)options->most << 20, &bytes);
-  if (status)
-    return cli_failed(ME, "gc", status);
+static int tell_removed(const options_t *options, uint64_t bytes) {
   (void)printf(options->json ? "{\"event\":\"removed\",\"bytes\":%llu}\n" : "%llu bytes removed\n",
                (unsigned long long)bytes);
   return CLI_DONE;
 }
 
+static int clean(const options_t *options) {
+  uint64_t bytes = 0;
+  dt_status_t status = dt_cache_clean(options->folder, (uint64_t)options->most << 20, &bytes);
+  return status ? cli_failed(ME, "gc", status) : tell_removed(options, bytes);
+}
+
+static int drop(const options_t *options) {
+  uint64_t bytes = 0;
+  if (options->kind == NO_KIND)
+    return cli_complain(ME, CLI_USAGE, "drop: of what? give --kind KIND, such as tuned");
+  dt_status_t status = dt_cache_drop(options->folder, kinds[options->kind], &bytes);
+  return status ? cli_failed(ME, "drop", status) : tell_removed(options, bytes);
+}
+
 int cli_cache(int argc, char **argv) {
-  options_t options = {.most = 1024};
+  options_t options = {.most = 1024, .kind = NO_KIND};
   cli_operands_t actions;
   int result = CLI_DONE;
   if (!cli_parse(&cli_cache_table, argc, argv, &options, &actions, &result))
@@ -128,5 +153,7 @@ int cli_cache(int argc, char **argv) {
     return list(&options, false);
   if (strcmp(action, "gc") == 0)
     return clean(&options);
-  return cli_complain(ME, CLI_USAGE, "no action '%s'; expected ls, verify or gc", action);
+  if (strcmp(action, "drop") == 0)
+    return drop(&options);
+  return cli_complain(ME, CLI_USAGE, "no action '%s'; expected ls, verify, gc or drop", action);
 }

@@ -182,20 +182,40 @@ static bool read_item(reader_t *r, const dt_function_t *function, dt_tensor_t **
 }
 
 // An input that the text leaves out must be wholly static.
-static bool make_rest(const reader_t *r, const dt_function_t *function, uint32_t k,
-                      dt_tensor_t **out) {
+static bool is_static(const dt_function_t *function, uint32_t k, spec_t *out) {
   const dt_input_decl_t *input = dt_function_input(function, k);
-  spec_t spec = {.rank = input->rank};
-  bool is_static = input->kind == DT_INPUT_TENSOR || input->kind == DT_INPUT_DONATED;
+  bool all = input->kind == DT_INPUT_TENSOR || input->kind == DT_INPUT_DONATED;
+  *out = (spec_t){.rank = input->rank};
   for (uint32_t d = 0; d < input->rank; d++) {
     const dt_dim_decl_t *dim = dt_function_input_dim(function, k, d);
-    is_static &= dim && dim->is_static;
-    spec.sizes[d] = dim ? dim->value : 0;
+    all &= dim && dim->is_static;
+    out->sizes[d] = dim ? dim->value : 0;
   }
-  if (!is_static)
-    return wrong(r, "no sizes for input %u%s%s", k, input->name ? ", " : "",
-                 input->name ? input->name : "");
-  return make(r, input, &spec, out);
+  return all;
+}
+
+// False: it is told of all inputs that have no sizes at once, as long as there is room.
+static bool find_missing(const reader_t *r, const dt_function_t *function,
+                         dt_tensor_t *const *given) {
+  char text[CLI_MESSAGE / 2] = "";
+  size_t len = 0;
+  spec_t spec;
+  for (uint32_t k = 0; k < dt_function_n_inputs(function) && len + 96 < sizeof(text); k++) {
+    const char *name = dt_function_input(function, k)->name;
+    if (!given[k] && !is_static(function, k, &spec))
+      len += (size_t)snprintf(text + len, sizeof(text) - len, "%sinput %u%s%.48s", len ? "; " : "",
+                              k, name ? ", " : "", name ? name : "");
+  }
+  return len == 0 || wrong(r, "no sizes for %s", text);
+}
+
+static bool make_rest(const reader_t *r, const dt_function_t *function, dt_tensor_t **out) {
+  bool good = find_missing(r, function, out);
+  spec_t spec;
+  for (uint32_t k = 0; good && k < dt_function_n_inputs(function); k++)
+    if (!out[k] && is_static(function, k, &spec))
+      good = make(r, dt_function_input(function, k), &spec, &out[k]);
+  return good;
 }
 
 bool cli_make_args(const char *text, const dt_function_t *function, dt_tensor_t **out,
@@ -211,10 +231,7 @@ bool cli_make_args(const char *text, const dt_function_t *function, dt_tensor_t 
     if (good && *r.at == ',' && *++r.at == '\0')
       good = wrong(&r, "nothing stands behind the last comma");
   }
-  for (uint32_t k = 0; good && k < n; k++) {
-    if (!out[k])
-      good = make_rest(&r, function, k, &out[k]);
-  }
+  good = good && make_rest(&r, function, out);
   for (uint32_t k = 0; !good && k < n; k++) {
     dt_tensor_release(out[k]);
     out[k] = NULL;

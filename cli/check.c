@@ -180,7 +180,7 @@ static void tell_total(const telling_t *telling) {
 }
 
 // ---- The job --------------------------------------------------------------------------------------
-static bool read_list(const options_t *options, telling_t *telling) {
+static int read_list(const options_t *options, telling_t *telling) {
   for (uint32_t k = 0; k < options->list.n; k++) {
     bool found = false;
     for (uint32_t o = 0; o < CLI_N_OUTCOMES; o++) {
@@ -189,12 +189,12 @@ static bool read_list(const options_t *options, telling_t *telling) {
       found |= same;
     }
     if (!found)
-      return cli_complain(ME, false, "--list %s: expected pass, wrong, refused, error or late",
+      return cli_complain(ME, CLI_USAGE, "--list %s: expected pass, wrong, refused, error or late",
                           options->list.items[k]);
   }
   for (uint32_t o = 0; o < CLI_N_OUTCOMES; o++)
     telling->listed[o] |= options->list.n == 0;
-  return true;
+  return CLI_DONE;
 }
 
 // Processes share the machine out among themselves.
@@ -211,7 +211,11 @@ static int check(const options_t *options, const cli_checking_t *checking,
   int result = CLI_DONE;
   for (uint32_t k = 0; k < roots->n && result == CLI_DONE; k++) {
     uint32_t before = folders.n;
-    if (!cli_walk(&folders, roots->items[k], options->only, message))
+    if (strcmp(roots->items[k], "-") == 0)
+      result = cli_complain(ME, CLI_USAGE,
+                            "-: standard input is no folder with a model and its data; "
+                            "ductile run takes a model from there");
+    else if (!cli_walk(&folders, roots->items[k], options->only, message))
       result = cli_complain(ME, CLI_FAILED, "%s", message);
     else if (folders.n == before)
       result = cli_complain(ME, CLI_FAILED, "%s: no folder with a model.onnx%s%s", roots->items[k],
@@ -256,7 +260,8 @@ int cli_check(int argc, char **argv) {
                              .package = options.package};
   if (!cli_place_device(options.device, &checking.place))
     return cli_complain(ME, CLI_USAGE, "--device %s: expected " CLI_DEVICES, options.device);
-  if (!read_list(&options, &telling))
-    return CLI_USAGE;
+  result = read_list(&options, &telling);
+  if (result != CLI_DONE)
+    return result;
   return check(&options, &checking, &roots, &telling);
 }

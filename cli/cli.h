@@ -18,7 +18,11 @@ enum { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_LATE = 4 };
 // ---- Saying things (say.c) ------------------------------------------------------------------------
 // Messages are JSON from now on, a line each on standard error, whose "event" is "error".
 void cli_errors_as_json(void);
-// "ductile explain: …" on standard error; returns `exit_status`.
+// Whether --json stands anywhere behind argv[0], so that what is wrong before it is told so, too
+// (options.c).
+bool cli_wants_json(int argc, char **argv);
+// "ductile explain: …" on standard error, "ductile: …" where `command` is ""; returns
+// `exit_status`, with which the process is to end.
 int cli_complain(const char *command, int exit_status, const char *fmt, ...) DT_PRINTF(3, 4);
 // Complains of a failure and frees it; CLI_DONE for none, CLI_LATE for DT_E_DEADLINE, else
 // CLI_FAILED.
@@ -35,10 +39,14 @@ int64_t cli_end_ns(int64_t deadline);
 uint64_t cli_peak_bytes(void);
 
 // ---- Files (ir_file.c) ----------------------------------------------------------------------------
-// Reads graph IR: the whole file, or the section --IN-- of a test in sections, with the lines of
-// the others left empty so that line numbers stay the file's. `path` "-" is standard input. The
-// text is the caller's (free); NULL on failure, which is told on standard error.
-char *cli_read_ir(const char *command, const char *path, size_t *out_len);
+// The whole file and a NUL. `path` "-" is standard input. The text is the caller's (free); NULL on
+// failure, which is told on standard error, as one that ends the process with `exit_status`.
+char *cli_read_text(const char *command, int exit_status, const char *path, size_t *out_len);
+// Leaves the section --IN-- of a test in sections, and the lines of the others empty, so that line
+// numbers stay the file's. Text without sections stays as it is.
+void cli_keep_ir(char *text, size_t len);
+// Reads graph IR: both of these.
+char *cli_read_ir(const char *command, int exit_status, const char *path, size_t *out_len);
 
 // ---- Arguments of calls (call_text.c) -------------------------------------------------------------
 #define CLI_MESSAGE 1024

@@ -235,6 +235,8 @@ int cli_compile(int argc, char **argv) {
   job.path = files.items[0];
   if (!options.out)
     return cli_complain(ME, CLI_USAGE, "where to? give -o FILE");
+  if (options.weights == WEIGHTS_REF && strcmp(job.path, "-") == 0)
+    return cli_complain(ME, CLI_USAGE, "--weights ref: needs the model's file, not standard input");
   for (uint32_t k = 0; k < options.dims.n && result == CLI_DONE; k++)
     if (!cli_sweep_add(&job.sweep, options.dims.items[k], message))
       result = cli_complain(ME, CLI_USAGE, "--dim %s: %s", options.dims.items[k], message);

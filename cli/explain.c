@@ -15,7 +15,7 @@ typedef struct options_t {
   uint32_t limit;
   uint32_t dynamic; // dt_dynamic_t
   int64_t deadline;
-  bool json;
+  bool names_are_hints, json;
 } options_t;
 
 // ORDER(dt_dynamic_t)
@@ -36,6 +36,7 @@ static const cli_option_t rows[] = {
     {"limit", CLI_COUNT, offsetof(options_t, limit), "N",
      "the most variants (default: DUCTILE_VARIANT_LIMIT)", NULL, 1, UINT32_MAX},
     CLI_ROW_DATA(options_t),
+    CLI_ROW_NAMES_ARE_HINTS(options_t),
     CLI_ROW_DEADLINE(options_t, "for each call, as in 500ms or 2s, after which it fails (default: "
                                 "none)"),
     CLI_ROW_JSON(options_t),
@@ -43,8 +44,9 @@ static const cli_option_t rows[] = {
 
 const cli_command_t cli_explain_table = {
     .name = ME,
-    .usage = "explain FILE [--call \"NAME=SIZES,…\"]… [--dynamic MODE] [--limit N]\n"
-             "                       [--data FOLDER] [--deadline TIME] [--json]",
+    .usage =
+        "explain FILE [--call \"NAME=SIZES,…\"]… [--dynamic MODE] [--limit N]\n"
+        "                       [--data FOLDER] [--names-are-hints] [--deadline TIME] [--json]",
     .about =
         "Compiles the model or graph in FILE and says which dims are symbols, what guards there "
         "are and "
@@ -113,7 +115,7 @@ static int tell_answer(const job_t *job, uint32_t k, dt_status_t status) {
   }
   (void)fflush(stdout);
   if (status)
-    (void)cli_complain(ME, CLI_FAILED, "call %u failed", k);
+    (void)cli_complain(ME, result, "call %u failed", k);
   dt_status_free(status);
   return result;
 }
@@ -187,7 +189,9 @@ static dt_status_t make_function(job_t *job, const char *text, size_t len,
   if (text)
     return dt_function_create_from_ir(job->runtime, text, len, path, about, &job->function);
   dt_onnx_options_t file = {.struct_size = sizeof(file), .data_folder = job->options->data};
-  dt_onnx_function_options_t how = {.struct_size = sizeof(how), .function = about};
+  dt_onnx_function_options_t how = {.struct_size = sizeof(how),
+                                    .names_are_hints = job->options->names_are_hints,
+                                    .function = about};
   dt_onnx_t *model = NULL;
   dt_status_t status = cli_onnx_open(path, &file, &job->bytes, &model);
   if (!status)
@@ -238,8 +242,11 @@ int cli_explain(int argc, char **argv) {
     return result;
   options.path = files.items[0];
   size_t len = 0;
+  if (cli_is_package(options.path))
+    return cli_complain(ME, CLI_FAILED, "%s: a package; ductile inspect says what is in it",
+                        options.path);
   bool model = cli_is_onnx(options.path);
-  char *text = model ? NULL : cli_read_ir(ME, options.path, &len);
+  char *text = model ? NULL : cli_read_ir(ME, CLI_FAILED, options.path, &len);
   if (!text && !model)
     return CLI_FAILED;
   job_t job = {.options = &options};

@@ -28,7 +28,8 @@ static bool is_numbered(const char *input, uint32_t d, const char *name, size_t 
          is_named(own, name + input_len, len - input_len);
 }
 
-bool cli_dim_known(const cli_model_t *model, const char *name, size_t len) {
+// Whether any dim of any input is called so.
+static bool is_known(const cli_model_t *model, const char *name, size_t len) {
   for (uint32_t k = 0; k < model->n_inputs; k++) {
     const dt_input_decl_t *input = dt_function_input(model->function, k);
     for (uint32_t d = 0; d < input->rank; d++) {
@@ -78,79 +79,200 @@ static void add_dims(const cli_model_t *model, uint32_t k, names_t *names) {
   }
 }
 
-int cli_no_dim(const char *me, const cli_model_t *model, const char *name, size_t len) {
+// Complains of all of them at once, with those that there are.
+static int no_dims(const char *me, const cli_model_t *model, names_t *unknown) {
   names_t names = {{0}, 0};
   for (uint32_t k = 0; k < model->n_inputs; k++)
     add_dims(model, k, &names);
   return cli_complain(me, CLI_USAGE,
-                      "--dim: no dim of an input is called '%.*s'; there are %s (and INPUT.D)",
-                      (int)(len < 64 ? len : 64), name, names_end(&names));
+                      "--dim: no dim of an input is called %s; there are %s (and INPUT.D)",
+                      names_end(unknown), names_end(&names));
 }
 
-static int no_name(const char *me, const cli_model_t *model, const char *what, const char *given,
+static int no_name(const char *me, const cli_model_t *model, const char *what, names_t *unknown,
                    uint32_t n, const char *(*name_of)(const cli_model_t *model, uint32_t k)) {
   names_t names = {{0}, 0};
   for (uint32_t k = 0; k < n; k++)
     add_name(&names, name_of(model, k));
-  return cli_complain(me, CLI_USAGE, "--%s %s: no %s is called so; there are %s", what, given, what,
-                      names_end(&names));
+  return cli_complain(me, CLI_USAGE, "--%s %s: no %s is called so; there are %s", what,
+                      names_end(unknown), what, names_end(&names));
 }
 
-int cli_no_output(const char *me, const cli_model_t *model, const char *given) {
-  return no_name(me, model, "output", given, model->n_outputs, cli_model_output_name);
-}
-
-int cli_know_dims(const char *me, const cli_model_t *model, const cli_dim_t *dims, uint32_t n) {
-  for (uint32_t k = 0; k < n; k++) {
-    if (!cli_dim_known(model, dims[k].name, dims[k].len))
-      return cli_no_dim(me, model, dims[k].name, dims[k].len);
-    for (uint32_t i = 0; i < k; i++)
-      if (dims[i].len == dims[k].len && memcmp(dims[i].name, dims[k].name, dims[k].len) == 0)
-        return cli_complain(me, CLI_USAGE, "--dim %.*s: given twice; expected one size",
-                            (int)(dims[k].len < 64 ? dims[k].len : 64), dims[k].name);
+int cli_know_outputs(const char *me, const cli_model_t *model, const cli_list_t *given) {
+  names_t unknown = {{0}, 0};
+  for (uint32_t k = 0; k < given->n; k++) {
+    uint32_t index = 0;
+    if (!cli_model_output(model, given->items[k], &index))
+      add_name(&unknown, given->items[k]);
   }
-  return CLI_DONE;
+  return unknown.len
+             ? no_name(me, model, "output", &unknown, model->n_outputs, cli_model_output_name)
+             : CLI_DONE;
+}
+
+static int know_inputs(const char *me, const cli_model_t *model, const cli_list_t *given) {
+  names_t unknown = {{0}, 0};
+  for (uint32_t k = 0; k < given->n; k++) {
+    uint32_t index = 0;
+    if (!cli_model_input(model, given->items[k], &index))
+      add_name(&unknown, given->items[k]);
+  }
+  return unknown.len ? no_name(me, model, "input", &unknown, model->n_inputs, cli_model_input_name)
+                     : CLI_DONE;
 }
 
 int cli_find_specs(const char *me, const cli_model_t *model, const cli_list_t *given,
                    const char **specs) {
-  for (uint32_t k = 0; k < given->n; k++) {
+  int result = know_inputs(me, model, given);
+  for (uint32_t k = 0; k < given->n && result == CLI_DONE; k++) {
     uint32_t index = 0;
     const char *spec = cli_model_input(model, given->items[k], &index);
-    if (!spec)
-      return no_name(me, model, "input", given->items[k], model->n_inputs, cli_model_input_name);
     if (specs[index])
       return cli_complain(me, CLI_USAGE, "--input %s: the input was given before", given->items[k]);
     specs[index] = spec;
   }
+  return result;
+}
+
+// ---- Sizes that are given -------------------------------------------------------------------------
+// A dim of an input.
+typedef struct place_t {
+  const char *input;
+  uint32_t d;
+  const dt_dim_decl_t *dim;
+} place_t;
+
+// The name in the model of the dim that is given as INPUT.D; NULL: none, or `item` is a name.
+static const char *numbered_name(const cli_model_t *model, const cli_dim_t *item) {
+  for (uint32_t k = 0; k < model->n_inputs; k++) {
+    uint32_t rank = dt_function_input(model->function, k)->rank;
+    for (uint32_t d = 0; d < rank; d++) {
+      const dt_dim_decl_t *dim = dt_function_input_dim(model->function, k, d);
+      if (is_numbered(cli_model_input_name(model, k), d, item->name, item->len))
+        return dim ? dim->name : NULL;
+    }
+  }
+  return NULL;
+}
+
+// Whether `item` gives dims of that name a size: as NAME, or as the INPUT.D that `own` is the name
+// of.
+static bool gives(const cli_dim_t *item, const char *own, const char *name) {
+  return is_named(name, item->name, item->len) || (name && own && strcmp(name, own) == 0);
+}
+
+// The size that `item` gives the dim; false: it gives none.
+static bool given_size(const cli_dim_t *item, const char *own, const place_t *place, int64_t *out) {
+  const dt_dim_decl_t *dim = place->dim;
+  *out = item->size;
+  if (is_numbered(place->input, place->d, item->name, item->len) ||
+      (dim && gives(item, own, dim->name)))
+    return true;
+  return dim && gives(item, own, dim->of) &&
+         !__builtin_mul_overflow(*out, dim->scale ? dim->scale : 1, out) &&
+         !__builtin_add_overflow(*out, dim->offset, out);
+}
+
+static int contradiction(const char *me, const place_t *place, const cli_dim_t *a,
+                         const cli_dim_t *b) {
+  char name[160];
+  (void)snprintf(name, sizeof(name), "%.140s.%u", place->input, place->d);
+  return cli_complain(me, CLI_USAGE,
+                      "--dim %.*s=%lld and --dim %.*s=%lld: two sizes of %s; give one of them (or "
+                      "--names-are-hints, if dims of one name may differ)",
+                      (int)(a->len < 64 ? a->len : 64), a->name, (long long)a->size,
+                      (int)(b->len < 64 ? b->len : 64), b->name, (long long)b->size,
+                      place->dim && place->dim->name ? place->dim->name : name);
+}
+
+// Complains where two give one dim sizes that differ, or one gives another than the model.
+static int agree_on(const char *me, const place_t *place, const cli_dims_t *dims,
+                    const char *const *own) {
+  const cli_dim_t *before = NULL;
+  int64_t expected = place->dim ? place->dim->value : 0, size = 0;
+  bool is_static = place->dim && place->dim->is_static;
+  for (uint32_t k = 0; k < dims->n; k++) {
+    const cli_dim_t *item = &dims->items[k];
+    if (!given_size(item, own[k], place, &size))
+      continue;
+    if (is_static && size != expected)
+      return cli_complain(me, CLI_USAGE, "--dim %.*s=%lld: the model says %lld; leave it out",
+                          (int)(item->len < 64 ? item->len : 64), item->name, (long long)item->size,
+                          (long long)expected);
+    if (before && size != expected)
+      return contradiction(me, place, before, item);
+    before = item;
+    expected = size;
+  }
   return CLI_DONE;
 }
 
-static bool find_named(const cli_dims_t *dims, const char *name, int64_t *out) {
-  for (uint32_t k = 0; name && k < dims->n; k++) {
-    if (is_named(name, dims->items[k].name, dims->items[k].len)) {
-      *out = dims->items[k].size;
-      return true;
+static int agree(const char *me, const cli_model_t *model, const cli_dims_t *dims) {
+  const char *own[CLI_MOST_VALUES];
+  int result = CLI_DONE;
+  for (uint32_t k = 0; k < dims->n; k++)
+    own[k] = numbered_name(model, &dims->items[k]);
+  for (uint32_t k = 0; k < model->n_inputs; k++) {
+    uint32_t rank = dt_function_input(model->function, k)->rank;
+    for (uint32_t d = 0; d < rank && result == CLI_DONE; d++) {
+      const place_t place = {cli_model_input_name(model, k), d,
+                             dt_function_input_dim(model->function, k, d)};
+      result = agree_on(me, &place, dims, own);
     }
   }
-  return false;
+  return result;
+}
+
+int cli_know_dims(const char *me, const cli_model_t *model, const cli_dim_t *dims, uint32_t n) {
+  const cli_dims_t all = {dims, n};
+  names_t unknown = {{0}, 0};
+  for (uint32_t k = 0; k < n; k++) {
+    char quoted[160];
+    (void)snprintf(quoted, sizeof(quoted), "'%.*s'", (int)(dims[k].len < 64 ? dims[k].len : 64),
+                   dims[k].name);
+    if (!is_known(model, dims[k].name, dims[k].len))
+      add_name(&unknown, quoted);
+  }
+  if (unknown.len)
+    return no_dims(me, model, &unknown);
+  for (uint32_t k = 0; k < n; k++)
+    for (uint32_t i = 0; i < k; i++)
+      if (dims[i].len == dims[k].len && memcmp(dims[i].name, dims[k].name, dims[k].len) == 0)
+        return cli_complain(me, CLI_USAGE, "--dim %.*s: given twice; expected one size",
+                            (int)(dims[k].len < 64 ? dims[k].len : 64), dims[k].name);
+  return agree(me, model, &all);
+}
+
+// Whether the tensor, whose sizes `spec` says, has those that `dims` give its dims.
+static bool agrees(const cli_model_t *model, uint32_t k, const cli_dims_t *dims,
+                   const dt_tensor_t *tensor, char message[CLI_MESSAGE]) {
+  uint32_t rank = dt_function_input(model->function, k)->rank;
+  for (uint32_t d = 0; d < rank && rank == dt_tensor_rank(tensor); d++) {
+    const place_t place = {cli_model_input_name(model, k), d,
+                           dt_function_input_dim(model->function, k, d)};
+    int64_t own = dt_tensor_sizes(tensor)[d], size = 0;
+    for (uint32_t i = 0; i < dims->n; i++) {
+      const cli_dim_t *item = &dims->items[i];
+      if (given_size(item, NULL, &place, &size) && size != own)
+        return cli_wrong(message,
+                         "dim %u is %lld here and %lld by --dim %.*s=%lld; give one of "
+                         "them",
+                         d, (long long)own, (long long)size, (int)(item->len < 64 ? item->len : 64),
+                         item->name, (long long)item->size);
+    }
+  }
+  return true;
 }
 
 static bool size_of(const char *input, uint32_t d, const dt_dim_decl_t *dim, const cli_dims_t *dims,
                     int64_t *out) {
-  for (uint32_t k = 0; k < dims->n; k++) {
-    if (is_numbered(input, d, dims->items[k].name, dims->items[k].len)) {
-      *out = dims->items[k].size;
+  const place_t place = {input, d, dim};
+  for (uint32_t k = 0; k < dims->n; k++)
+    if (given_size(&dims->items[k], NULL, &place, out))
       return true;
-    }
-  }
   if (dim && dim->is_static)
     *out = dim->value;
-  if (!dim || dim->is_static || find_named(dims, dim->name, out))
-    return dim != NULL;
-  return find_named(dims, dim->of, out) &&
-         !__builtin_mul_overflow(*out, dim->scale ? dim->scale : 1, out) &&
-         !__builtin_add_overflow(*out, dim->offset, out);
+  return dim && dim->is_static;
 }
 
 // The sizes that the declaration and --dim give.
@@ -425,6 +547,11 @@ bool cli_input_make(const cli_model_t *model, uint32_t k, const char *spec, cons
   }
   if (!found)
     done = cli_tensor_read(spec, name, out, why);
+  if (done && !agrees(model, k, dims, *out, why)) {
+    dt_tensor_release(*out);
+    *out = NULL;
+    done = false;
+  }
   return done || cli_wrong(message, "input %u, %s: %s: %s", k, name, spec, why);
 }
 

@@ -48,8 +48,7 @@ static bool any_heading(const char *line, size_t len) {
          is_heading(line, len, "--IN--") || is_heading(line, len, "--EXPECT--");
 }
 
-// Blanks every line outside of --IN--, where the file has sections.
-static void keep_section(char *text, size_t len) {
+void cli_keep_ir(char *text, size_t len) {
   char *end = text + len;
   bool sections = false, keep = false;
   for (char *line = text; line < end;) {
@@ -69,7 +68,7 @@ static void keep_section(char *text, size_t len) {
   }
 }
 
-char *cli_read_ir(const char *command, const char *path, size_t *out_len) {
+char *cli_read_text(const char *command, int exit_status, const char *path, size_t *out_len) {
   bool is_stdin = strcmp(path, "-") == 0;
   FILE *file = is_stdin ? stdin : fopen(path, "rb");
   char *text = file ? read_all(file, out_len) : NULL;
@@ -77,8 +76,13 @@ char *cli_read_ir(const char *command, const char *path, size_t *out_len) {
   if (file && !is_stdin)
     (void)fclose(file);
   if (!text)
-    (void)cli_complain(command, CLI_FAILED, "%s: %s", path, strerror(failed));
-  else
-    keep_section(text, *out_len);
+    (void)cli_complain(command, exit_status, "%s: %s", path, strerror(failed));
+  return text;
+}
+
+char *cli_read_ir(const char *command, int exit_status, const char *path, size_t *out_len) {
+  char *text = cli_read_text(command, exit_status, path, out_len);
+  if (text)
+    cli_keep_ir(text, *out_len);
   return text;
 }

@@ -29,6 +29,17 @@ static void print_help(FILE *out) {
                      "usage; 4 a deadline passed.\n");
 }
 
+static int no_command(int argc, char **argv) {
+  char names[256] = "";
+  size_t len = 0;
+  for (size_t k = 0; k < N_COMMANDS && len < sizeof(names) - 32; k++)
+    len += (size_t)snprintf(names + len, sizeof(names) - len, k ? ", %.24s" : "%.24s",
+                            commands[k].name);
+  if (cli_wants_json(argc, argv))
+    cli_errors_as_json();
+  return cli_complain("", CLI_USAGE, "no command '%s'; there are %s", argv[1], names);
+}
+
 static int run(int argc, char **argv) {
   if (argc < 2) {
     print_help(stderr);
@@ -46,19 +57,13 @@ static int run(int argc, char **argv) {
     if (strcmp(argv[1], commands[k].name) == 0)
       return commands[k].run(argc - 1, argv + 1);
   }
-  (void)fprintf(stderr, "ductile: no command '%s'; there are", argv[1]);
-  for (size_t k = 0; k < N_COMMANDS; k++)
-    (void)fprintf(stderr, "%s %s", k ? "," : "", commands[k].name);
-  (void)fprintf(stderr, "\n");
-  return CLI_USAGE;
+  return no_command(argc, argv);
 }
 
 int main(int argc, char **argv) {
   int status = run(argc, argv);
   // What could not be written was not done.
-  if (fflush(stdout) != 0 || ferror(stdout)) {
-    (void)fprintf(stderr, "ductile: standard output cannot be written\n");
-    return CLI_FAILED;
-  }
+  if (fflush(stdout) != 0 || ferror(stdout))
+    return cli_complain("", CLI_FAILED, "standard output cannot be written");
   return status;
 }

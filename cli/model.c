@@ -10,8 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PACKAGE_BEGINS "ductile\x1a" // docs/package.md
-
 bool cli_place_device(const char *text, cli_place_t *out) {
   if (!text)
     return true;
@@ -55,10 +53,10 @@ static dt_status_t open_model(cli_model_t *model, dt_runtime_t *runtime, const c
 }
 
 bool cli_is_package(const char *path) {
-  char begin[sizeof(PACKAGE_BEGINS) - 1];
+  char begin[sizeof(CLI_PACKAGE_BEGINS) - 1];
   FILE *file = fopen(path, "rbe");
   bool is = file && fread(begin, sizeof(begin), 1, file) == 1 &&
-            memcmp(begin, PACKAGE_BEGINS, sizeof(begin)) == 0;
+            memcmp(begin, CLI_PACKAGE_BEGINS, sizeof(begin)) == 0;
   if (file)
     (void)fclose(file);
   return is;

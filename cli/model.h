@@ -92,6 +92,7 @@ dt_status_t cli_model_open(cli_model_t *model, dt_runtime_t *runtime, const char
                            const cli_place_t *place) DT_MUST_USE;
 void cli_model_close(cli_model_t *model);
 // Whether the file is a package: by its first bytes.
+#define CLI_PACKAGE_BEGINS "ductile\x1a" // docs/package.md
 bool cli_is_package(const char *path);
 // Exchanges the function for that of a package of it, with code for `levels`, which can compile
 // nothing more.
@@ -130,13 +131,11 @@ typedef struct cli_dims_t {
   const cli_dim_t *items;
   uint32_t n;
 } cli_dims_t;
-// Whether any dim of any input is called so.
-bool cli_dim_known(const cli_model_t *model, const char *name, size_t len);
-// CLI_DONE if each of the dims is one of an input's, once; else it complains for the command `me`.
+// CLI_DONE if each of the dims is one of an input's, once, and no two give one dim sizes that
+// differ; else it complains for the command `me`: of all names that there are not at once.
 int cli_know_dims(const char *me, const cli_model_t *model, const cli_dim_t *dims, uint32_t n);
-// Complains of a name that there is not, with those that there are; CLI_USAGE.
-int cli_no_dim(const char *me, const cli_model_t *model, const char *name, size_t len);
-int cli_no_output(const char *me, const cli_model_t *model, const char *given);
+// CLI_DONE if each of "NAME=…" is one of an output; else it complains.
+int cli_know_outputs(const char *me, const cli_model_t *model, const cli_list_t *given);
 // Specs of inputs from "NAME=SPEC", by input; complains of names that there are not and of inputs
 // that are given twice.
 int cli_find_specs(const char *me, const cli_model_t *model, const cli_list_t *given,

@@ -50,5 +50,9 @@ dt_status_t cli_onnx_open(const char *path, const dt_onnx_options_t *about, void
   *out_bytes = read_standard(&len);
   if (!*out_bytes)
     return dt_status_make(DT_E_IO, "standard input cannot be read");
+  if (len >= sizeof(CLI_PACKAGE_BEGINS) - 1 &&
+      memcmp(*out_bytes, CLI_PACKAGE_BEGINS, sizeof(CLI_PACKAGE_BEGINS) - 1) == 0)
+    return dt_status_make(DT_E_UNSUPPORTED,
+                          "a package is not read from standard input; give its file");
   return dt_onnx_open_memory(*out_bytes, len, about, out);
 }

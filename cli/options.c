@@ -167,8 +167,9 @@ static void complain_of_value(const cli_command_t *command, const cli_option_t *
   char words[256] = "see --help";
   size_t len = 0;
   for (uint32_t k = 0; option->words && option->words[k] && len < sizeof(words) - 64; k++)
-    len += (size_t)snprintf(words + len, sizeof(words) - len, k ? ", %.48s" : "there are %.48s",
-                            option->words[k]);
+    if (option->words[k][0]) // "" stands for none
+      len += (size_t)snprintf(words + len, sizeof(words) - len, len ? ", %.48s" : "there are %.48s",
+                              option->words[k]);
   (void)cli_complain(command->name, CLI_USAGE, "--%s %s: no such value for %s; %s", option->name,
                      value, option->value, words);
 }
@@ -219,20 +220,17 @@ static bool is_help(const char *word) {
 }
 
 static bool count_operands(const cli_command_t *command, const cli_operands_t *operands) {
-  if (operands->n == 0)
-    return cli_complain(command->name, false, "no %s; see --help", command->operand);
-  if (operands->n > 1 && !command->many)
-    return cli_complain(command->name, false, "one %s only: %s and %s", command->operand,
-                        operands->items[0], operands->items[1]);
-  return true;
+  bool none = operands->n == 0, more = operands->n > 1 && !command->many;
+  if (none)
+    (void)cli_complain(command->name, CLI_USAGE, "no %s; see --help", command->operand);
+  if (more)
+    (void)cli_complain(command->name, CLI_USAGE, "one %s only: %s and %s", command->operand,
+                       operands->items[0], operands->items[1]);
+  return !none && !more;
 }
 
-// Whether --json stands anywhere, so that what is wrong before it is told so, too.
-static bool wants_json(const cli_command_t *command, int argc, char **argv) {
-  bool has = false;
-  for (uint32_t k = 0; k < command->n_options; k++)
-    has |= strcmp(command->options[k].name, "json") == 0;
-  for (int k = 1; has && k < argc && strcmp(argv[k], "--") != 0; k++)
+bool cli_wants_json(int argc, char **argv) {
+  for (int k = 1; k < argc && strcmp(argv[k], "--") != 0; k++)
     if (strcmp(argv[k], "--json") == 0)
       return true;
   return false;
@@ -245,7 +243,7 @@ bool cli_parse(const cli_command_t *command, int argc, char **argv, void *option
   bool only_operands = false;
   uint64_t given = 0; // a bit for each row
   *out_status = CLI_USAGE;
-  if (wants_json(command, argc, argv))
+  if (cli_wants_json(argc, argv))
     cli_errors_as_json();
   for (int k = 1; k < argc;) {
     int taken = 1;

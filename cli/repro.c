@@ -4,7 +4,6 @@
 #include "cli/repro.h"
 
 #include "cli/options.h"
-#include "cli/tensor_file.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -52,7 +51,7 @@ const cli_command_t cli_repro_table = {
         "sizes that FILE says and random elements, in a process of its own, and compares with the\n"
         "reference evaluator. FILE is what the library wrote into DUCTILE_REPRO_DIR, graph IR, or "
         "a\n"
-        ".dtt test. It shows one of\n"
+        ".dtt test; - is standard input. It shows one of\n"
         "  nothing  compiled code answers, and as the evaluator does\n"
         "  status   a status that the evaluator does not give\n"
         "  wrong    another answer\n"
@@ -71,6 +70,13 @@ _Static_assert(CLI_SHOWN_NOTHING == 0 && CLI_SHOWN_STATUS == 1 && CLI_SHOWN_WRON
                    CLI_SHOWN_SIGNAL == 3 && CLI_SHOWN_HANG == 4,
                "the words stand in the order of cli_shown_t");
 
+typedef struct job_t {
+  const options_t *options;
+  char *text, *call; // the whole file; its graph alone once its lines were read
+  size_t len;
+  cli_replay_t replay;
+} job_t;
+
 // ---- The file's lines ---------------------------------------------------------------------------
 static char *copy_text(const char *at, size_t len) {
   char *copy = malloc(len + 1);
@@ -82,8 +88,8 @@ static char *copy_text(const char *at, size_t len) {
 }
 
 // The value of the line "key: value" before --IN--, copied (free); NULL: there is none.
-static char *read_key(const cli_bytes_t *bytes, const char *key) {
-  const char *at = (const char *)bytes->at, *end = at + bytes->len;
+static char *read_key(const job_t *job, const char *key) {
+  const char *at = job->text, *end = at + job->len;
   size_t len = strlen(key);
   while (at < end) {
     const char *stop = memchr(at, '\n', (size_t)(end - at));
@@ -97,14 +103,8 @@ static char *read_key(const cli_bytes_t *bytes, const char *key) {
   return NULL;
 }
 
-typedef struct job_t {
-  const options_t *options;
-  char *text, *call;
-  cli_replay_t replay;
-} job_t;
-
-static bool read_place(job_t *job, const cli_bytes_t *bytes) {
-  char *device = read_key(bytes, "device");
+static bool read_place(job_t *job) {
+  char *device = read_key(job, "device");
   const char *where = job->options->device ? job->options->device : device;
   // In a file "the host" and other words of messages are the CPU.
   bool known = cli_place_device(where, &job->replay.place) || !job->options->device;
@@ -112,8 +112,8 @@ static bool read_place(job_t *job, const cli_bytes_t *bytes) {
   return known;
 }
 
-static void read_numbers(job_t *job, const cli_bytes_t *bytes) {
-  char *threads = read_key(bytes, "threads"), *strict = read_key(bytes, "strict_fp");
+static void read_numbers(job_t *job) {
+  char *threads = read_key(job, "threads"), *strict = read_key(job, "strict_fp");
   job->replay.threads = job->options->threads ? job->options->threads
                         : threads             ? (uint32_t)strtoul(threads, NULL, 10)
                                               : 0;
@@ -124,23 +124,20 @@ static void read_numbers(job_t *job, const cli_bytes_t *bytes) {
 
 static int read_job(job_t *job) {
   const options_t *options = job->options;
-  char message[CLI_MESSAGE];
-  cli_bytes_t bytes;
-  size_t len = 0;
-  if (!cli_bytes_read(options->path, &bytes, message))
-    return cli_complain(ME, EXIT_UNREADABLE, "%s: %s", options->path, message);
-  job->text = cli_read_ir(ME, options->path, &len);
-  job->call = options->call ? strdup(options->call) : read_key(&bytes, "call");
+  job->text = cli_read_text(ME, EXIT_UNREADABLE, options->path, &job->len);
+  if (!job->text)
+    return EXIT_UNREADABLE;
+  job->call = options->call ? strdup(options->call) : read_key(job, "call");
   job->replay.file = options->path;
   job->replay.text = job->text;
-  job->replay.len = len;
+  job->replay.len = job->len;
   job->replay.call = job->call;
-  bool known = read_place(job, &bytes);
-  read_numbers(job, &bytes);
-  cli_bytes_free(&bytes);
+  bool known = read_place(job);
+  read_numbers(job);
+  cli_keep_ir(job->text, job->len);
   if (!known)
     return cli_complain(ME, CLI_USAGE, "--device %s: expected " CLI_DEVICES, options->device);
-  return job->text ? CLI_DONE : EXIT_UNREADABLE;
+  return CLI_DONE;
 }
 
 // ---- Telling ------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ static const cli_option_t rows[] = {
      NULL, 0, 0},
     {"output", CLI_LIST, offsetof(options_t, outputs), "NAME=FILE",
      "where an output goes, by its name or its number: FILE.npy, or FILE.npz, which may take "
-     "several; without any, what the outputs are is printed",
+     "several; an output may go to several files; without any, what the outputs are is printed",
      NULL, 0, 0},
     {"dim", CLI_LIST, offsetof(options_t, dims), "NAME=SIZE",
      "the size of a dim that has a name in the model, or INPUT.D=SIZE for dim D of an input", NULL,
@@ -235,15 +235,23 @@ static int write_results(const job_t *job, const char *const *paths, const uint3
 // ---- The job --------------------------------------------------------------------------------------
 // Where outputs go is looked at before anything runs.
 static int find_outputs(const job_t *job, const char **paths, uint32_t *outputs) {
-  for (uint32_t k = 0; k < job->options->outputs.n; k++) {
-    const char *text = job->options->outputs.items[k];
-    paths[k] = cli_model_output(&job->model, text, &outputs[k]);
-    if (!paths[k])
-      return cli_no_output(ME, &job->model, text);
+  const cli_list_t *given = &job->options->outputs;
+  int result = cli_know_outputs(ME, &job->model, given);
+  char message[CLI_MESSAGE];
+  for (uint32_t k = 0; k < given->n && result == CLI_DONE; k++) {
+    paths[k] = cli_model_output(&job->model, given->items[k], &outputs[k]);
     if (!*paths[k])
-      return cli_complain(ME, CLI_USAGE, "--output %s: no file; expected NAME=FILE", text);
+      return cli_complain(ME, CLI_USAGE, "--output %s: no file; expected NAME=FILE",
+                          given->items[k]);
+    for (uint32_t j = 0; j < k; j++)
+      if (outputs[j] == outputs[k] && strcmp(paths[j], paths[k]) == 0)
+        return cli_complain(ME, CLI_USAGE,
+                            "--output %s: given twice; another file may take it, too",
+                            given->items[k]);
   }
-  return CLI_DONE;
+  if (result == CLI_DONE && !cli_tensors_may_write(paths, given->n, message))
+    result = cli_complain(ME, CLI_USAGE, "--output: %s", message);
+  return result;
 }
 
 // What low-bit types hold is told and written in wider ones.

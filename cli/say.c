@@ -14,7 +14,7 @@ void cli_errors_as_json(void) { as_json = true; }
 // `code` is "" where no status of the library's tells it.
 static void say(const char *command, int exit_status, const char *code, const char *message) {
   if (!as_json) {
-    (void)fprintf(stderr, "ductile %s: %s\n", command, message);
+    (void)fprintf(stderr, "ductile%s%s: %s\n", command[0] ? " " : "", command, message);
     return;
   }
   (void)fprintf(stderr, "{\"event\":\"error\",\"command\":\"%s\",\"exit\":%d", command,

@@ -125,16 +125,26 @@ static bool write_path(uint32_t first, const char *const *paths, const char *con
   return done;
 }
 
-bool cli_tensors_write(const char *const *paths, const char *const *names,
-                       dt_tensor_t *const *tensors, uint32_t n, char message[CLI_MESSAGE]) {
+bool cli_tensors_may_write(const char *const *paths, uint32_t n, char message[CLI_MESSAGE]) {
   for (uint32_t k = 0; k < n; k++) {
-    bool archive = ends_with(paths[k], ".npz"), written = false;
+    bool archive = ends_with(paths[k], ".npz");
     if (!archive && !ends_with(paths[k], ".npy"))
       return cli_wrong(message, "%s: its name ends neither in .npy nor in .npz", paths[k]);
+    for (uint32_t j = 0; j < k && !archive; j++)
+      if (strcmp(paths[j], paths[k]) == 0)
+        return cli_wrong(message, "%s: two outputs would go there", paths[k]);
+  }
+  return true;
+}
+
+bool cli_tensors_write(const char *const *paths, const char *const *names,
+                       dt_tensor_t *const *tensors, uint32_t n, char message[CLI_MESSAGE]) {
+  if (!cli_tensors_may_write(paths, n, message))
+    return false;
+  for (uint32_t k = 0; k < n; k++) {
+    bool written = false; // with the others of its archive
     for (uint32_t j = 0; j < k; j++)
       written |= strcmp(paths[j], paths[k]) == 0;
-    if (written && !archive)
-      return cli_wrong(message, "%s: two outputs would go there", paths[k]);
     if (!written && !write_path(k, paths, names, tensors, n, message))
       return false;
   }

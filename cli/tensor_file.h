@@ -42,8 +42,12 @@ bool cli_npz_write(FILE *file, const char *const *names, dt_tensor_t *const *ten
 bool cli_tensor_read(const char *path, const char *name, dt_tensor_t **out,
                      char message[CLI_MESSAGE]);
 // Writes contiguous tensors in host memory, each to the file of its path: one in a .npy, all that
-// name the same .npz there. A file is replaced whole, or left as it was.
+// name the same .npz there. A file is replaced whole, or left as it was; what
+// cli_tensors_may_write refuses is refused before any is written.
 bool cli_tensors_write(const char *const *paths, const char *const *names,
                        dt_tensor_t *const *tensors, uint32_t n, char message[CLI_MESSAGE]);
+
+// Whether the paths are of files that are written, and none would take what another overwrites.
+bool cli_tensors_may_write(const char *const *paths, uint32_t n, char message[CLI_MESSAGE]);
 
 #endif // DUCTILE_CLI_TENSOR_FILE_H

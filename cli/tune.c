@@ -33,7 +33,9 @@ static const cli_option_t rows[] = {
      "follow need DUCTILE_TUNED=2",
      NULL, 0, 0},
     {"forget", CLI_FLAG, offsetof(options_t, forget), NULL,
-     "keep nothing of it in the folder of compiled code", NULL, 0, 0},
+     "keep nothing of it in the folder of compiled code; what was kept before stays there (ductile "
+     "cache drop --kind tuned removes that)",
+     NULL, 0, 0},
     {"out", CLI_TEXT, offsetof(options_t, out), "FILE", "write the tuned model as a package", NULL,
      0, 0},
     {"isa", CLI_TEXT, offsetof(options_t, isa), "LEVELS",

@@ -175,7 +175,8 @@ DT_API dt_status_t dt_function_repro(dt_function_t *function, dt_tensor_t *const
 // points to ends with the visit.
 typedef struct dt_cache_entry_t {
   const char *name; // of its file
-  const char *kind; // "variant": all code of one; "cubin": code of a device, and nothing else
+  const char *kind; // "variant": all code of one; "cubin": code of a device, and nothing else;
+                    // "tuned": what tuning found; "form": what is computed from weights alone
   const char *of;   // the library's version and build, and what the code is for; "" if damaged
   uint64_t bytes;   // of the file
   int64_t used_ns;  // when it was found or written last: nanoseconds of CLOCK_REALTIME
@@ -193,6 +194,11 @@ DT_API dt_status_t dt_cache_visit(const char *folder, dt_cache_visit_fn_t visit,
 // above. [any]
 DT_API dt_status_t dt_cache_clean(const char *folder, uint64_t most_bytes,
                                   uint64_t *out_bytes) DT_MUST_USE;
+// Removes all entries of a kind, as dt_cache_entry_t names it, and nothing else: "tuned", what
+// tuning found, so that processes from then on compile as usual. Statuses as above, and
+// DT_E_ARGUMENT. [any]
+DT_API dt_status_t dt_cache_drop(const char *folder, const char *kind,
+                                 uint64_t *out_bytes) DT_MUST_USE;
 
 #ifdef __cplusplus
 }

@@ -39,7 +39,9 @@ typedef struct dt_tune_options_t {
   // Ways that change bits of floats, within the numerical policy, are tried, too. All processes
   // that follow what is kept then have to want that (DUCTILE_TUNED).
   bool allow_other_bits;
-  bool forget; // what is found is not kept on disk, for this function alone
+  // What is found is not kept on disk, for this function alone. What was kept before stays there
+  // (dt_cache_drop).
+  bool forget;
   // What compiling and measuring may take, all together; a choice that is begun is ended, and what
   // is best so far is taken. 0: 10 seconds.
   uint64_t budget_ns;

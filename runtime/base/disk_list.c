@@ -29,11 +29,15 @@ typedef struct look_t {
   void *user;
 } look_t;
 
+static const char *kind_of(const char *name) {
+  const char *dot = strrchr(name, '.');
+  return dot ? dot + 1 : "";
+}
+
 static void look_at(void *user, const char *name, int64_t used_ns, uint64_t bytes) {
   const look_t *look = user;
-  const char *dot = strrchr(name, '.');
   dt_disk_item_t item = {
-      .name = name, .kind = dot ? dot + 1 : "", .bytes = bytes, .used_ns = used_ns, .key = ""};
+      .name = name, .kind = kind_of(name), .bytes = bytes, .used_ns = used_ns, .key = ""};
   dt_disk_header_t header;
   int fd = -1;
   size_t size = 0;
@@ -95,5 +99,40 @@ dt_status_t dt__disk_clean(const char *folder, uint64_t most_bytes, uint64_t *ou
   dt_status_t status = good ? NULL : not_listed(folder);
   (void)dt__sys_close(clean.folder);
   *out_bytes = clean.bytes > left ? clean.bytes - left : 0;
+  return status;
+}
+
+// ---- Dropping -------------------------------------------------------------------------------------
+
+typedef struct drop_t {
+  int folder;
+  const char *kind;
+  uint64_t bytes;
+  int failed; // errno of an entry that could not be removed; 0: none
+} drop_t;
+
+static void drop_one(void *user, const char *name, int64_t used_ns, uint64_t bytes) {
+  drop_t *drop = user;
+  (void)used_ns;
+  if (drop->failed || strcmp(kind_of(name), drop->kind) != 0)
+    return;
+  if (dt__sys_unlink(drop->folder, name) == 0)
+    drop->bytes += bytes;
+  else
+    drop->failed = errno != ENOENT ? errno : 0; // it went meanwhile
+}
+
+dt_status_t dt__disk_drop(const char *folder, const char *kind, uint64_t *out_bytes) {
+  drop_t drop = {.kind = kind};
+  *out_bytes = 0;
+  DT_TRY(open_folder(folder, &drop.folder));
+  bool good = dt__disk_trim_each(drop.folder, drop_one, &drop);
+  if (good && drop.failed) {
+    errno = drop.failed;
+    good = false;
+  }
+  dt_status_t status = good ? NULL : not_listed(folder);
+  (void)dt__sys_close(drop.folder);
+  *out_bytes = drop.bytes;
   return status;
 }

@@ -22,5 +22,7 @@ dt_status_t dt__disk_list(const char *folder, dt_disk_item_fn_t visit, void *use
 // used for the longest time until `most_bytes` are left, or fewer. *out_bytes is what went.
 dt_status_t dt__disk_clean(const char *folder, uint64_t most_bytes,
                            uint64_t *out_bytes) DT_MUST_USE;
+// Removes the entries of that kind. *out_bytes is what went.
+dt_status_t dt__disk_drop(const char *folder, const char *kind, uint64_t *out_bytes) DT_MUST_USE;
 
 #endif // DT_RUNTIME_BASE_DISK_LIST_H

@@ -73,3 +73,15 @@ dt_status_t dt_cache_clean(const char *folder, uint64_t most_bytes, uint64_t *ou
     *out_bytes = bytes;
   return dt__status_annotate(status, "dt_cache_clean");
 }
+
+dt_status_t dt_cache_drop(const char *folder, const char *kind, uint64_t *out_bytes) {
+  dt_params_t params;
+  uint64_t bytes = 0;
+  if (!kind)
+    return DT_FAIL(DT_E_ARGUMENT, "dt_cache_drop: kind: NULL");
+  DT_TRY(dt__status_annotate(find_folder(folder, &params, &folder), "dt_cache_drop"));
+  dt_status_t status = dt__disk_drop(folder, kind, &bytes);
+  if (out_bytes)
+    *out_bytes = bytes;
+  return dt__status_annotate(status, "dt_cache_drop");
+}

@@ -60,6 +60,16 @@ expect 0 '0 entries of' cache ls --folder "$folder"
 use >"$work/log"
 expect 0 '{"event":"removed","bytes":0}' cache gc --folder "$folder" --json
 expect 0 "$bytes bytes removed" cache gc --folder "$folder" --most 0
+# Of one kind, and nothing else.
+use >"$work/log"
+entry=$(echo "$folder"/*.variant)
+bytes=$(stat -c %s "$entry")
+cp "$entry" "${entry%.variant}.tuned"
+expect 0 "$bytes bytes removed" cache drop --folder "$folder" --kind tuned
+expect 0 '{"event":"removed","bytes":0}' cache drop --folder "$folder" --kind tuned --json
+[[ -f $entry && ! -e ${entry%.variant}.tuned ]] || fail 'drop removed another kind, or not its own'
+expect 0 "$bytes bytes removed" cache drop --folder "$folder" --kind variant
+expect 1 'No such file or directory' cache drop --folder "$work/none" --kind tuned
 [[ -f "$folder/of somebody else" ]] || fail 'a file of somebody else went'
 
 # A folder that others may write is not used, and not tidied.
@@ -73,7 +83,9 @@ expect 1 'symbolic link' cache ls --folder "$work/link"
 DUCTILE_CACHE_DIR='' expect 1 'no code is kept' cache ls
 DUCTILE_CACHE_DIR=$folder expect 0 '0 entries' cache ls
 expect 2 'no action' cache
-expect 2 "no action 'drop'; expected ls, verify or gc" cache drop
+expect 2 "no action 'none'; expected ls, verify, gc or drop" cache none
+expect 2 'give --kind KIND' cache drop --folder "$folder"
+expect 2 'there are tuned, variant, cubin, form' cache drop --folder "$folder" --kind code
 expect 2 'one action only' cache ls gc
 expect 2 '--most x' cache gc --most x
 printf '%d failures\n' "$failures"

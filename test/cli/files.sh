@@ -41,10 +41,23 @@ TEXT
 )
 expect 0 '2 2 0 5 5 0' models/sum.onnx --input "x=$work/packed.npz" --input y=zeros
 
-expect 1 'two outputs would go there' models/both.onnx "${x[@]}" --output "s=$work/one.npy" \
+# One result in several files, each once; what is wrong is told before anything runs.
+expect 0 '' models/sum.onnx "${x[@]}" --output "z=$work/1.npy" --output "z=$work/2.npy" --output "0=$work/3.npz"
+cmp "$work/1.npy" "$work/2.npy" || failures=$((failures + 1))
+expect 0 '2 2 0 5 5 0' models/sum.onnx --input "x=$work/3.npz:z" --input y=zeros
+for file in "$work/one.npy" "$work/one.npz"; do
+  expect 2 'given twice; another file may take it, too' models/sum.onnx "${x[@]}" --output "z=$file" --output "0=$file"
+done
+expect 2 'no file; expected NAME=FILE' models/sum.onnx "${x[@]}" --output z=
+expect 2 'two outputs would go there' models/both.onnx "${x[@]}" --output "s=$work/one.npy" \
   --output "d=$work/one.npy"
-expect 1 'ends neither in .npy nor in .npz' models/sum.onnx "${x[@]}" --output "z=$work/z.txt"
+expect 2 'ends neither in .npy nor in .npz' models/sum.onnx "${x[@]}" --output "z=$work/z.txt"
 expect 1 'No such file or directory' models/sum.onnx "${x[@]}" --output "z=$work/no/z.npy"
+[[ ! -e $work/one.npy && ! -e $work/one.npz ]] || failures=$((failures + 1))
+# A file's sizes and those of --dim.
+expect 1 'dim 0 is 2 here and 7 by --dim batch=7; give one of them' models/sum.onnx --input "x=$work/z.npy" \
+  --input y=zeros --dim batch=7
+expect 0 '2 2 0 5 5 0' models/sum.onnx --input "x=$work/z.npy" --input y=zeros --dim batch=2
 printf 'no tensor' >"$work/bad.npy"
 mkfifo "$work/pipe.npy"
 expect 1 'not a .npy file' models/sum.onnx --input "x=$work/bad.npy" --input y=zeros

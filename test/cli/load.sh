@@ -68,6 +68,23 @@ grep -q '^answered' <<<"$("$ductile" explain - --call "x=2x3,y=3" <models/sum.on
 grep -q '^z: 2x3 f32' <<<"$("$ductile" run - --dim batch=2 <models/sum.onnx)" || fail 'run -'
 grep -q '^answered' <<<"$("$ductile" explain - --call "x=3x4,y=3x4" <graphs/add.dtt)" || fail 'explain - of text'
 
+grep -q '^batch=2 ' <<<"$("$ductile" bench - --dim batch=2 --seconds 0.01 <models/sum.onnx)" || fail 'bench -'
+"$ductile" compile - -o "$work/sum.dtp" --isa v2 <models/sum.onnx >/dev/null
+# refused PATTERN ARGUMENT…: what cannot be read from standard input, which is a package here.
+refused() {
+  local pattern=$1 status=0
+  shift
+  "$ductile" "$@" <"$work/sum.dtp" 2>"$work/err" >"$work/out" || status=$?
+  [[ $status -ne 0 && $(<"$work/err") == *"$pattern"* ]] || fail "$*: $(<"$work/err")"
+}
+for command in run inspect bench tune; do
+  refused 'a package is not read from standard input; give its file' $command -
+done
+refused 'a package; ductile inspect says' explain "$work/sum.dtp"
+refused 'standard input is no folder' check -
+refused 'needs the model' compile - -o "$work/none.dtp" --weights ref
+refused 'needs the model' bench - --save "$work/saved" --against onnxruntime
+
 # The log tells of calls on a CPU, too.
 log=$(DUCTILE_LOG=exec:1 "$ductile" run models/sum.onnx --dim batch=2 2>&1 >/dev/null)
 [[ $log == *'[exec]'* ]] || fail 'DUCTILE_LOG=exec says nothing'
@@ -81,3 +98,17 @@ done
 status=0
 "$ductile" compile models/small.onnx -o "$work/none.dtp" --dim batch=2 2>"$work/err" || status=$?
 [[ $status -eq 1 && $(<"$work/err") == *'no sizes of seq: give each'* ]] || fail "compile: $(<"$work/err")"
+
+# Each combination is looked at: those of a sweep, of a trace, and of the sizes that an input has.
+status=0
+"$ductile" bench models/sum.onnx --input x=zeros:2x3 --dim batch=2,3 --seconds 0.01 2>"$work/err" >"$work/out" || status=$?
+[[ $status -eq 1 && $(<"$work/err") == *'dim 0 is 2 here and 3 by --dim batch=3'* ]] || fail "$(<"$work/err")"
+status=0
+"$ductile" bench models/sum.onnx --dim batch=2 --dim x.0=2,3 --seconds 0.01 2>"$work/err" >"$work/out" || status=$?
+[[ $status -eq 2 && $(<"$work/err") == *'--dim batch=2 and --dim x.0=3: two sizes of batch'* ]] || fail "$(<"$work/err")"
+printf 'batch=2 x.0=2\nbatch=2 x.0=3\n' >"$work/sizes.trace"
+status=0
+"$ductile" bench models/sum.onnx --trace "$work/sizes.trace" 2>"$work/err" || status=$?
+[[ $status -eq 2 && $(<"$work/err") == *'two sizes of batch'* ]] || fail "$(<"$work/err")"
+grep -q 's1: dynamic' <<<"$("$ductile" explain models/named.onnx --names-are-hints)" || fail 'explain --names-are-hints'
+grep -q '^z: 2x3 f32' <<<"$("$ductile" run models/sum.onnx --dim x.0=2 --dim batch=2)" || fail 'INPUT.D of a named dim'

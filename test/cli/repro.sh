@@ -28,6 +28,9 @@ expect 1 '^wrong: result 1: ' graphs/inexact.dtt --call $sizes --rtol 0 --atol 0
 expect 1 '^status: DT_E_ARGUMENT: |no input is called' graphs/inexact.dtt --call 7=3
 expect 2 'expected cpu, cuda or cuda:N' graphs/inexact.dtt --device here
 expect 3 'nowhere: No such file' "$work/nowhere"
+expect 3 '"exit":3,"message":".*nowhere: No such file' "$work/nowhere" --json
+expect 3 'graphs: Is a directory' graphs
+expect 1 '^wrong: result 1: ' - --call $sizes --rtol 0 --atol 0 <graphs/inexact.dtt
 
 # Reducing: fewer nodes, the same fault, in a file that repro and ductile explain read.
 expect 1 ' [12] of 8 nodes' graphs/inexact.dtt --call $sizes --rtol 0 --atol 0 \
@@ -61,3 +64,4 @@ file=$(ls "$work"/faults/*.dtt)
 grep -q '^call: 0=' "$file"
 grep -q '^target: ' "$file"
 expect 0 '^nothing$' "$file"
+expect 0 '^nothing$' - <"$file" # with its lines

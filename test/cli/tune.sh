@@ -55,6 +55,17 @@ entries=("$work/cache"/*.tuned)
 printf 'x' | dd of="${entries[0]}" bs=1 seek=100 conv=notrunc 2>/dev/null
 "$ductile" run models/loop.onnx "${x[@]}" --json | grep -v '"event":"memory"' >"$work/damaged"
 cmp "$work/usual" "$work/damaged" || fail 'a damaged entry changes answers'
+# What was kept stays where nothing more is kept, until it is dropped.
+expect 0 '0 of ' tune models/loop.onnx "${x[@]}" --seconds 2 --quiet --forget
+ls "$work/cache"/*.tuned >/dev/null || fail '--forget removed what was kept'
+expect 0 ' bytes removed' cache drop --kind tuned
+[[ -z $(find "$work/cache" -name '*.tuned') ]] || fail 'cache drop left what was kept'
+ls "$work/cache"/*.variant >/dev/null || fail 'cache drop removed code'
+# A model from standard input has the same entry as its file.
+"$ductile" tune - "${x[@]}" --seconds 1 --quiet <models/loop.onnx >"$work/log"
+entries=("$work/cache"/*.tuned)
+expect 0 'variant 0' tune models/loop.onnx "${x[@]}" --seconds 1 --quiet
+[[ $(find "$work/cache" -name '*.tuned') == "${entries[0]}" ]] || fail 'tune - keeps another entry'
 
 expect 2 'at most 64' tune models/loop.onnx --dim x.0=1..65 "${x[@]}"
 expect 4 'DT_E_DEADLINE' tune models/loop.onnx "${x[@]}" --deadline 1ns

@@ -15,7 +15,9 @@ expect() {
   err=$("$ductile" "$@" 2>&1 >/dev/null) || true
   said=$err
   [[ $expected -ne 0 ]] || said=$out
-  if [[ $status -ne $expected || $said != *"$pattern"* || ($expected -eq 0 && -n $err) ]]; then
+  # What is told of the exit status is true.
+  [[ $said != *'"exit":'* || $said == *"\"exit\":$status,"* ]] || status="$status, another one is told"
+  if [[ $status != "$expected" || $said != *"$pattern"* || ($expected -eq 0 && -n $err) ]]; then
     printf 'ductile %s: status %s, expected %s with "%s"; it said: %s\n' "$*" "$status" "$expected" \
       "$pattern" "$said"
     failures=$((failures + 1))
@@ -58,6 +60,15 @@ expect 2 "there are run, check" nope
 expect 2 '--json: given twice' explain graphs/add.dtt --json --json
 expect 2 '--threads: given twice' run models/sum.onnx --threads 1 --threads 2
 expect 2 '{"event":"error","command":"explain","exit":2,"message":"--nope: no such option' explain --json --nope
+expect 2 '{"event":"error","command":"","exit":2,"message":"no command' nope --json
+expect 2 '{"event":"error","command":"","exit":2,"message":"no command' --json
+expect 2 "no command 'nope'" nope -- --json
+expect 2 '{"event":"error","command":"check","exit":2,' check folders --json --list good
+expect 2 'there are onnxruntime' bench models/sum.onnx --against nothing
+for command in run check bench tune explain repro inspect compile cache; do
+  expect 2 "{\"event\":\"error\",\"command\":\"$command\",\"exit\":2,\"message\":\"no " $command --json
+  [[ $command == check ]] || expect 2 '"exit":2,"message":"one ' $command a b --json
+done
 expect 1 '"code":"DT_E_IO","message":"nowhere.onnx: cannot open' run nowhere.onnx --json
 expect 1 'not supported' explain folders/refused/model.onnx
 expect 0 'usage: ductile inspect' inspect --help
@@ -99,6 +110,39 @@ for time in 0s -1s 5 5x s 1e3s 25h .s 1.2.3s ''; do
   expect 2 "--deadline $time: no such value for TIME" run models/sum.onnx --deadline "$time"
 done
 expect 2 '--deadline: needs TIME' explain graphs/add.dtt --deadline
+
+# Names that there are not: all of them, and those that there are.
+for command in run bench tune; do
+  expect 2 "no dim of an input is called 'none', 'x.7'; there are batch, seq (and INPUT.D)" \
+    $command models/small.onnx --dim none=1 --dim batch=1 --dim x.7=1
+  expect 2 '--input none=ones, more=ones: no input is called so; there are x, y' \
+    $command models/sum.onnx --dim batch=1 --input none=ones --input x=ones --input more=ones
+  expect 2 'x=zeros: the input was given before' $command models/sum.onnx --dim batch=1 --input x=ones --input x=zeros
+  expect 2 '0=zeros: the input was given before' $command models/sum.onnx --dim batch=1 --input x=ones --input 0=zeros
+done
+expect 2 '--output none=a.npy, more=b.npy: no output is called so; there are s, d' \
+  run models/both.onnx --dim batch=1 --output none=a.npy --output more=b.npy
+expect 2 '--dim batch: given twice; expected one size' run models/sum.onnx --dim batch=1 --dim batch=1
+for command in bench tune; do
+  expect 2 '--dim batch=1: the dim was given before' $command models/sum.onnx --dim batch=1 --dim batch=1
+done
+expect 2 'no sizes for input 0, x; input 1, y' explain graphs/add.dtt --call ''
+
+# Sizes that contradict, and such as cannot be.
+expect 2 '--dim batch=2 and --dim x.0=5: two sizes of batch; give one of them' run models/sum.onnx --dim batch=2 --dim x.0=5
+expect 2 '--dim x.0=2 and --dim y.0=3: two sizes of n; give one of them (or --names-are-hints' \
+  run models/named.onnx --dim x.0=2 --dim y.0=3
+expect 2 '--dim x.1=4: the model says 3; leave it out' run models/sum.onnx --dim batch=2 --dim x.1=4
+expect 1 'dim 0 is 2 here and 7 by --dim batch=7; give one of them' run models/sum.onnx --input x=zeros:2x3 --dim batch=7
+expect 2 '--dim batch=-1: expected NAME=SIZE, with a size of 0 or more' run models/sum.onnx --dim batch=-1
+for command in bench tune; do
+  expect 2 "expected sizes such as 4 or 16..128:16 at '-1'" $command models/sum.onnx --dim batch=-1
+  expect 2 "expected sizes such as 4 or 16..128:16 at '2..-1'" $command models/sum.onnx --dim batch=2..-1
+done
+expect 1 "expected a size at '-2x3'" run models/sum.onnx --input x=zeros:-2x3
+expect 1 'these sizes come to more than 8589934592 bytes' run models/sum.onnx --dim batch=999999999
+expect 1 'these sizes come to more than 8589934592 bytes' run models/sum.onnx --input x=ones:99999999999x3
+expect 1 'these sizes come to more than 8589934592 bytes' bench models/sum.onnx --dim batch=999999999
 expect 2 '--mode fast' bench models/sum.onnx --mode fast
 
 # Output that cannot be written is a failure.

@@ -10,4 +10,4 @@ onnx=$("$here/data.sh")
 light=$(mktemp -d)
 trap 'rm -rf "$light"' EXIT
 PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$(dirname "$onnx") python3 "$here/light.py" "$onnx" "$light"
-"$here/cases.sh" "$1" "$light" "$here/light.tsv" "${@:2}"
+"$here/cases.sh" "$1" "$light" "$here/light.tsv" "${@:2}" -- --buffers
