@@ -85,7 +85,8 @@ offers 'ductile bench --mo' --mode
 offers 'ductile bench --mode ' default,plain,reduce-overhead
 offers 'ductile bench --mode p' plain
 offers 'ductile run --device c' cpu,cuda
-offers 'ductile cache ' gc,ls,verify
+offers 'ductile cache ' drop,gc,ls,verify
+offers 'ductile cache drop --kind t' tuned
 offers 'ductile completion f' fish
 offers 'ductile run m' 'model.onnx,my model.onnx'
 offers 'ductile run --data f' folder
