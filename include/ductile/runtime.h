@@ -28,9 +28,11 @@ typedef enum dt_isolation_t {
 
 // The host's own memory, for what calls make and work in: results on the CPU and tensors of
 // dt_tensor_create_on, the blocks and scratch of sessions there, and what is computed from
-// constants once. Small things (objects, names, lists), code, what compiles and the evaluator work
-// in, and memory of devices are not taken from it. Both functions may be called from any thread at
-// any time, and must not call into the library.
+// constants once, unless it lies in a mapped file (packages, kept code). Calls that compiled code
+// answers take nothing elsewhere that grows with the sizes of tensors. Small things (objects,
+// names, lists), code, what compiles, trials of variants and the evaluator work in,
+// dt_tensor_create_empty, dt_host_alloc, and memory of devices are not taken from it. Both
+// functions may be called from any thread at any time, and must not call into the library.
 typedef struct dt_allocator_t {
   uint32_t struct_size; // sizeof(dt_allocator_t); 0 is taken as the size of version 0.1
   // At least `bytes` bytes (never 0) that begin at a multiple of `alignment`, a power of two up to
