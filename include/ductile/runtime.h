@@ -28,9 +28,11 @@ typedef enum dt_isolation_t {
 
 // The host's own memory, for what calls make and work in: results on the CPU and tensors of
 // dt_tensor_create_on, the blocks and scratch of sessions there, and what is computed from
-// constants once. Small things (objects, names, lists), code, what compiles and the evaluator work
-// in, and memory of devices are not taken from it. Both functions may be called from any thread at
-// any time, and must not call into the library.
+// constants once, unless it lies in a mapped file (packages, kept code). Calls that compiled code
+// answers take nothing elsewhere that grows with the sizes of tensors. Small things (objects,
+// names, lists), code, what compiles, trials of variants and the evaluator work in,
+// dt_tensor_create_empty, dt_host_alloc, and memory of devices are not taken from it. Both
+// functions may be called from any thread at any time, and must not call into the library.
 typedef struct dt_allocator_t {
   uint32_t struct_size; // sizeof(dt_allocator_t); 0 is taken as the size of version 0.1
   // At least `bytes` bytes (never 0) that begin at a multiple of `alignment`, a power of two up to
@@ -98,8 +100,14 @@ typedef struct dt_runtime_options_t {
   const dt_allocator_t *allocator; // copied; NULL: the library's own memory
   const dt_executor_t *executor;   // copied; NULL: threads of the runtime's own
   // The CPUs of the runtime's threads, as Linux writes lists ("0-3,8"), copied; NULL: DUCTILE_CPUS,
-  // else those of the thread that makes the runtime. Where `threads` and `compile_threads` are 0
-  // they are counted among these. Threads of the host's stay where they are, in calls as well.
+  // else those of the thread that makes the runtime. Behind the CPUs, or alone, NUMA nodes may be
+  // named: "node:1", "node:0,2", "0-3,node:1" (all numbers behind "node:" are of nodes). A node
+  // stands for those of its CPUs that the thread that makes the runtime may run on. A CPU that it
+  // may not run on, and a node that there is not or that has none of these CPUs, is DT_E_ARGUMENT;
+  // DT_E_UNSUPPORTED if the system does not say which CPUs a node has. Where `threads` and
+  // `compile_threads` are 0 they are counted among these. Threads of the host's stay where they
+  // are, in calls as well. Memory is of the node of the thread that writes it first
+  // (docs/serving.md).
   const char *cpus;
 } dt_runtime_options_t;
 

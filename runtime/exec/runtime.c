@@ -190,7 +190,7 @@ static dt_status_t runtime_init(dt_runtime_t *runtime, const dt_runtime_options_
   DT_TRY(dt__dump_configure(params->dump, params->dump_dir));
   DT_TRY(take_hooks(runtime, options));
   if (*cpus)
-    DT_TRY(dt__cpus_parse(cpus, &runtime->cpus));
+    DT_TRY(dt__cpus_read(cpus, &runtime->cpus));
   DT_TRY(dt__cpus_enter(&runtime->cpus, &before));
   dt_status_t status = init_there(runtime, options);
   dt__cpus_leave(&before);

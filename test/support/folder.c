@@ -5,6 +5,7 @@
 #include "test/support/check.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,6 +45,18 @@ void file_write(const char *path, const void *data, size_t bytes) {
     fail_msg("%s cannot be written", path);
   assert_int_equal(fwrite(data, 1, bytes, file), bytes);
   assert_int_equal(fclose(file), 0);
+}
+
+void file_put(const char *root, const char *name, const char *text) {
+  char path[256];
+  int n = snprintf(path, sizeof(path), "%s%s", root, name);
+  assert_true(n > 0 && (size_t)n < sizeof(path));
+  for (char *at = path + strlen(root) + 1; (at = strchr(at, '/')); at++) {
+    *at = '\0';
+    assert_true(mkdir(path, 0700) == 0 || errno == EEXIST);
+    *at = '/';
+  }
+  file_write(path, text, strlen(text));
 }
 
 char *file_read(const char *path, size_t *out_bytes) {

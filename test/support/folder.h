@@ -16,6 +16,8 @@ int folder_drop(const char *path);
 uint32_t folder_count(const char *path, const char *end);
 
 void file_write(const char *path, const void *data, size_t bytes);
+// The file at root/name, which begins with a slash, with the folders on the way to it.
+void file_put(const char *root, const char *name, const char *text);
 // All of it, and a zero byte behind it (free). out_bytes may be NULL.
 char *file_read(const char *path, size_t *out_bytes);
 

@@ -7,8 +7,6 @@
 #include "test/support/folder.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <string.h>
 
 static char root[FOLDER_BYTES];
 
@@ -23,17 +21,7 @@ static int teardown(void **state) {
   return folder_drop(root);
 }
 
-// Makes the file with its folders.
-static void put(const char *name, const char *text) {
-  char path[256];
-  (void)snprintf(path, sizeof(path), "%s%s", root, name);
-  for (char *at = path + strlen(root) + 1; (at = strchr(at, '/')); at++) {
-    *at = '\0';
-    assert_true(mkdir(path, 0700) == 0 || errno == EEXIST);
-    *at = '/';
-  }
-  file_write(path, text, strlen(text));
-}
+static void put(const char *name, const char *text) { file_put(root, name, text); }
 
 static void put_proc(const char *groups, const char *mounts) {
   put("/proc/self/cgroup", groups);

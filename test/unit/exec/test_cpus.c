@@ -10,6 +10,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 static cpu_set_t own_set(void) {
   cpu_set_t set;
@@ -94,26 +95,33 @@ static void test_threads(void **state) {
   }
 }
 
-static void test_lists(void **state) {
+// Of the node of a CPU that this thread may run on; of a node that there is not.
+static void test_nodes(void **state) {
   (void)state;
-  static const struct {
-    const char *text;
-    int count; // 0: refused
-  } cases[] = {{"0", 1},    {"0-3,8", 5}, {"3,3", 1},    {"7-7", 1},
-               {"1023", 1}, {"", 0},      {",", 0},      {"0,", 0},
-               {"-1", 0},   {"3-1", 0},   {"0-", 0},     {"x", 0},
-               {"0 1", 0},  {"1024", 0},  {"0-1024", 0}, {"99999999999999999999", 0},
-               {"0-3-5", 0}};
-  for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
-    dt_cpus_t cpus;
-    dt_status_t status = dt__cpus_parse(cases[k].text, &cpus);
-    if (cases[k].count) {
-      expect_ok(status);
-      assert_int_equal(CPU_COUNT(&cpus.set), cases[k].count);
-    } else {
-      expect_told(status, DT_E_ARGUMENT, "expected CPUs below 1024, as in 0-3,8");
-    }
+  char path[96], text[32];
+  int node = -1;
+  for (int k = 0; node < 0 && k < 64; k++) {
+    (void)snprintf(path, sizeof(path), "/sys/devices/system/node/node%d/cpu%zu", k, first_cpu());
+    node = access(path, F_OK) == 0 ? k : -1;
   }
+  if (node < 0)
+    skip();
+  cpu_set_t own = own_set();
+  dt_cpus_t set;
+  (void)snprintf(text, sizeof(text), "node:%d", node);
+  expect_ok(dt__cpus_read(text, &set));
+  assert_true(CPU_ISSET(first_cpu(), &set.set));
+  CPU_OR(&own, &own, &set.set);
+  cpu_set_t may = own_set();
+  assert_true(CPU_EQUAL(&own, &may)); // none but these
+  dt_runtime_t *runtime = NULL;
+  expect_ok(make(text, &runtime));
+  dt_device_info_t info = {.struct_size = sizeof(info)};
+  expect_ok(dt_device_info(runtime, DT_CPU, 0, &info));
+  assert_in_range(info.processors, 1, CPU_COUNT(&set.set)); // control groups may allow fewer
+  dt_runtime_release(runtime);
+  expect_told(make("node:1023", &runtime), DT_E_ARGUMENT, "there is no node 1023; there are nodes");
+  assert_null(runtime);
 }
 
 static void test_refused(void **state) {
@@ -129,4 +137,4 @@ static void test_refused(void **state) {
   assert_true(CPU_EQUAL(&before, &after));
 }
 
-RUN_TESTS(TEST(test_threads), TEST(test_lists), TEST(test_refused))
+RUN_TESTS(TEST(test_threads), TEST(test_nodes), TEST(test_refused))

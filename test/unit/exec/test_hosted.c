@@ -3,15 +3,12 @@
 // runtime's own, whichever way the host runs the parts of a kernel, and no tensor and no block of a
 // call in other memory.
 #include "test/support/subjects.h"
+#include "test/unit/exec/host_kit.h"
 
-#include "runtime/base/memory.h"
-
-#include <pthread.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
 
-#define WIDTH 4u
+#define WIDTH ((uint32_t)HOST_WIDTH)
 
 // ---- Executors ------------------------------------------------------------------------------------
 
@@ -49,31 +46,9 @@ static void run_none(void *user, uint32_t n, dt_part_fn_t fn, void *arg) {
   note(n);
 }
 
-typedef struct part_t {
-  dt_part_fn_t fn;
-  void *arg;
-  uint32_t part;
-  pthread_t thread;
-} part_t;
-
-static void *run_part(void *opaque) {
-  part_t *own = opaque;
-  own->fn(own->arg, own->part);
-  return NULL;
-}
-
 static void run_apart(void *user, uint32_t n, dt_part_fn_t fn, void *arg) {
-  (void)user;
   note(n);
-  part_t parts[WIDTH];
-  for (uint32_t k = 0; k < n; k++) {
-    parts[k] = (part_t){fn, arg, k, 0};
-    if (k && pthread_create(&parts[k].thread, NULL, run_part, &parts[k]) != 0)
-      abort();
-  }
-  fn(arg, 0);
-  for (uint32_t k = 1; k < n; k++)
-    (void)pthread_join(parts[k].thread, NULL);
+  host_apart(user, n, fn, arg);
 }
 
 static const struct {
@@ -85,71 +60,13 @@ static const struct {
                  {"none", run_none},
                  {"apart", run_apart}};
 
-// ---- An allocator ---------------------------------------------------------------------------------
-
-#define MOST_BLOCKS 4096
-
-typedef struct block_t {
-  char *memory;
-  size_t bytes;
-} block_t;
-
-// Memory at odd multiples of 64.
-typedef struct heap_t {
-  pthread_mutex_t mutex;
-  block_t blocks[MOST_BLOCKS];
-  size_t n, bytes, taken;
-  size_t fails_at; // this one of `taken`, and all behind it; 0: none
-} heap_t;
-
-static void *heap_take(void *user, size_t bytes, size_t alignment) {
-  heap_t *heap = user;
-  char *memory = NULL;
-  (void)pthread_mutex_lock(&heap->mutex);
-  heap->taken++;
-  if (bytes == 0 || alignment > 64)
-    abort();
-  if (heap->n < MOST_BLOCKS && !(heap->fails_at && heap->taken >= heap->fails_at))
-    memory = aligned_alloc(128, (bytes + 64 + 127) / 128 * 128);
-  if (memory) {
-    memset(memory, 0x5A, bytes + 64);
-    heap->blocks[heap->n++] = (block_t){memory + 64, bytes};
-    heap->bytes += bytes;
-  }
-  (void)pthread_mutex_unlock(&heap->mutex);
-  return memory ? memory + 64 : NULL;
-}
-
-static void heap_give(void *user, void *memory, size_t bytes) {
-  heap_t *heap = user;
-  (void)pthread_mutex_lock(&heap->mutex);
-  size_t k = 0;
-  while (k < heap->n && heap->blocks[k].memory != memory)
-    k++;
-  if (k == heap->n || heap->blocks[k].bytes != bytes)
-    abort();
-  heap->blocks[k] = heap->blocks[--heap->n];
-  heap->bytes -= bytes;
-  (void)pthread_mutex_unlock(&heap->mutex);
-  free((char *)memory - 64);
-}
-
-static bool heap_has(heap_t *heap, const void *memory) {
-  bool found = false;
-  (void)pthread_mutex_lock(&heap->mutex);
-  for (size_t k = 0; k < heap->n; k++)
-    found = found || heap->blocks[k].memory == memory;
-  (void)pthread_mutex_unlock(&heap->mutex);
-  return found;
-}
-
-static heap_t heap = {.mutex = PTHREAD_MUTEX_INITIALIZER};
-
 // ---- Runtimes and answers -------------------------------------------------------------------------
+
+static host_heap_t heap = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 static dt_runtime_t *hosted(void (*run)(void *, uint32_t, dt_part_fn_t, void *), bool with_heap) {
   const dt_executor_t executor = {sizeof(executor), run, NULL};
-  const dt_allocator_t allocator = {sizeof(allocator), heap_take, heap_give, &heap};
+  const dt_allocator_t allocator = {sizeof(allocator), host_take, host_give, &heap};
   const dt_runtime_options_t options = {.struct_size = sizeof(options),
                                         .threads = WIDTH,
                                         .compile_threads = 2,
@@ -264,11 +181,11 @@ static void test_memory(void **state) {
   for (int k = 0; k < RESULTS; k++) {
     assert_non_null(got[k] = answer(session, &f, &w, k));
     assert_true(same(got[k], want[k]));
-    assert_true(heap_has(&heap, dt_tensor_data(got[k])));
+    assert_true(host_has(&heap, dt_tensor_data(got[k])));
     results += dt_tensor_bytes(got[k]);
   }
   expect_ok(dt_tensor_create_on(session, DT_F32, 1, SIZES(5), &made));
-  assert_true(heap_has(&heap, dt_tensor_data(made)));
+  assert_true(host_has(&heap, dt_tensor_data(made)));
   RELEASE(made);
   dt_runtime_stats_t stats = {.struct_size = sizeof(stats)};
   expect_ok(dt_runtime_stats(runtime, &stats));
@@ -341,7 +258,7 @@ static void *call_all(void *opaque) {
   for (int k = 0; session && k < ROUNDS; k++) {
     int which = (own->first + k) % RESULTS;
     dt_tensor_t *out = answer(session, own->f, own->w, which);
-    own->wrong += !same(out, own->want[which]) || !heap_has(&heap, dt_tensor_data(out));
+    own->wrong += !same(out, own->want[which]) || !host_has(&heap, dt_tensor_data(out));
     RELEASE(out);
   }
   dt_session_destroy(session);
@@ -380,7 +297,7 @@ static void test_callers(void **state) {
 static void test_arguments(void **state) {
   (void)state;
   const dt_executor_t no_run = {0};
-  const dt_allocator_t no_take = {.give = heap_give}, no_give = {.take = heap_take};
+  const dt_allocator_t no_take = {.give = host_give}, no_give = {.take = host_take};
   dt_runtime_options_t options = {.struct_size = sizeof(options), .executor = &no_run};
   dt_runtime_t *runtime = NULL;
   expect_told(dt_runtime_create(&options, &runtime), DT_E_ARGUMENT, "executor: run: NULL");
