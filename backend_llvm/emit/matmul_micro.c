@@ -24,7 +24,7 @@
 #define PREFETCH_BYTES 2048
 #define MAX_SETS 4 // sets of accumulators, and steps over k in one iteration,
 #define MANY_ROWS 6
-#define MANY_STEPS 8 // but with so many rows or more
+#define MANY_STEPS 4 // but with so many rows or more
 
 typedef struct micro_t {
   dt_emit_t *m;
