@@ -19,7 +19,7 @@ mode=$1 build=$2
 root=$(cd "$(dirname "$0")/../.." && pwd)
 cd "$root"
 code=0
-PTXAS=${PTXAS:-$(scripts/fetch-ptxas)} || code=$?
+PTXAS=${PTXAS:-$(scripts/fetch-cuda-tool ptxas)} || code=$?
 [ "$code" -eq 3 ] && echo "SKIP: no assembler here, and the package registry cannot be reached" && exit 77
 [ "$code" -eq 0 ] || exit 1
 export PTXAS

@@ -9,6 +9,7 @@
 // usage: assemble_gemm PTXAS NVDISASM [TURN TURNS]
 // (of its programs, those whose number leaves TURN)
 #include "test/support/check.h"
+#include "test/support/folder.h"
 
 #include "test/unit/cuda/emit/chain_graph.h"
 #include "test/unit/cuda/emit/gemm_graph.h"
@@ -18,9 +19,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static const char *ptxas, *nvdisasm;
+static char folder[FOLDER_BYTES]; // of what goes to them and comes from them
 static uint32_t turn, turns = 1, programs;
 
 typedef struct gpu_t {
@@ -30,15 +31,6 @@ typedef struct gpu_t {
 
 static const gpu_t gpus[] = {{{8, 0, 108, 163 << 10, 40 << 20}, "sm_80"},
                              {{9, 0, 132, 227 << 10, 50 << 20}, "sm_90a"}};
-
-// A new file's path; what was written to it, unless NULL.
-static void make_file(char *path, const char *text) {
-  int file = mkstemp(path);
-  assert_true(file >= 0);
-  if (text)
-    assert_int_equal(write(file, text, strlen(text)), (ssize_t)strlen(text));
-  (void)close(file);
-}
 
 // All that a command says; the caller frees it.
 static char *said_by(const char *command, int *out_status) {
@@ -106,10 +98,11 @@ static void check_together(const char *path, const char *object, const char *arc
 // Fails the test with the assembler's words, or with the line that tells of spills: attention by
 // blocks of keys and products by groups of warps may have them around their loops.
 static void assemble(const gpu_rig_t *r, const char *arch, const char *what) {
-  char path[] = "/tmp/ductile-gemm-XXXXXX", object[] = "/tmp/ductile-gemm-XXXXXX", command[512];
+  char path[FOLDER_BYTES + 16], object[FOLDER_BYTES + 16], command[512];
   int status;
-  make_file(path, r->ptx);
-  make_file(object, NULL);
+  (void)snprintf(path, sizeof(path), "%s/code.ptx", folder);
+  (void)snprintf(object, sizeof(object), "%s/code.o", folder);
+  file_write(path, r->ptx, strlen(r->ptx));
   (void)snprintf(command, sizeof(command), "'%s' -arch %s -v %s -o %s 2>&1", ptxas, arch, path,
                  object);
   char *text = said_by(command, &status), *rest = text, *line, wrong[600] = "";
@@ -128,8 +121,6 @@ static void assemble(const gpu_rig_t *r, const char *arch, const char *what) {
     check_loops(object, arch, what);
   if (!status && strstr(arch, "90"))
     check_together(path, object, arch, what);
-  (void)unlink(path);
-  (void)unlink(object);
   if (status || wrong[0])
     fail_msg("%s for %s: status %d: %s", what, arch, status, wrong);
 }
@@ -256,5 +247,7 @@ int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {TEST(test_scan),     TEST(test_layouts), TEST(test_batches),
                                      TEST(test_followed), TEST(test_strict),  TEST(test_attention),
                                      TEST(test_rows)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  folder_make(folder);
+  int failed = cmocka_run_group_tests(tests, NULL, NULL);
+  return folder_drop(folder) || failed;
 }
