@@ -305,6 +305,8 @@ int main(int argc, char **argv) {
   cli_dims_t dims = {sizes, 0};
   job_t job = {.runtime = NULL};
   bool wrong = false;
+  if (bench_help(argc, argv, usage))
+    return 0;
   while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
     int value = c == '?' ? 0 : c == 'o' ? 1 : atoi(optarg);
     int *to = c == 'r'   ? &rounds

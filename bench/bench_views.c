@@ -230,6 +230,8 @@ int main(int argc, char **argv) {
   bool json = false;
   long ms = 8;
   int c;
+  if (bench_help(argc, argv, usage))
+    return 0;
   while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
     json = json || c == 'j';
     only = c == 'o' ? optarg : only;

@@ -159,6 +159,13 @@ bool bench_answer_error(dt_status_t status) {
 
 // ---- Options ------------------------------------------------------------------------------------
 
+bool bench_help(int argc, char **argv, const char *usage) {
+  for (int k = 1; k < argc; k++)
+    if (strcmp(argv[k], "--help") == 0)
+      return fputs(usage, stdout) >= 0;
+  return false;
+}
+
 bool bench_parse_number(const char *text, long low, long high, long *out) {
   char *end;
   errno = 0;

@@ -58,6 +58,9 @@ void bench_time(bench_report_t *report, const char *name, const char *metric, co
 // Whether `name` is one of the words of `list`, which commas divide.
 bool bench_listed(const char *list, const char *name);
 
+// Whether --help is among the arguments: then `usage` has been printed, and main() ends with 0.
+bool bench_help(int argc, char **argv, const char *usage);
+
 // True for success; else says on stderr what failed and why, and frees the status.
 bool bench_ok(dt_status_t status, const char *doing);
 
