@@ -10,6 +10,7 @@
 #define DT_ATTENTION_KEYS 64  // of so many,
 #define DT_ATTENTION_STAGES 2 // of which so many blocks are in shared memory;
 #define DT_ATTENTION_GROUP_STAGES 4 // where groups of warps multiply together
+#define DT_ATTENTION_FOUND 32       // bytes in which a tile's warps say what each has found
 #define DT_ATTENTION_FEW 16         // rows of a tile whose warps have keys of their own,
 #define DT_ATTENTION_WARPS 8        // so many of them, 16 keys each at a time
 #define DT_ATTENTION_RING 6         // the most blocks of these keys in shared memory
@@ -38,13 +39,13 @@ static inline uint32_t dt__attention_stages(bool groups) {
   return groups ? DT_ATTENTION_GROUP_STAGES : DT_ATTENTION_STAGES;
 }
 
-// Of queries, keys and values, or of the sums that take their place.
+// Of queries, keys and values, or of the sums that take their place; behind them DT_ATTENTION_FOUND.
 static inline uint32_t dt__attention_bytes(uint32_t depth, uint32_t cols, bool groups) {
   uint32_t keys = dt__attention_stages(groups) * DT_ATTENTION_KEYS;
   uint32_t operands = (DT_ATTENTION_ROWS + keys) * dt__attention_row(depth, groups) +
                       keys * dt__attention_row(cols, groups);
   uint32_t sums = DT_ATTENTION_ROWS * dt__attention_sums_pitch(cols);
-  return operands > sums ? operands : sums;
+  return (operands > sums ? operands : sums) + DT_ATTENTION_FOUND;
 }
 
 // Where warps have keys of their own: a block of all warps' keys and values, and all there is: that
@@ -81,6 +82,10 @@ typedef struct dt_attention_t {
 bool dt__chain_attention(dt_program_t *program, dt_kernel_chain_t chain, dt_attention_t *out);
 // The same of kernels that are no chain yet: scores, rows, head.
 bool dt__attention_of(dt_program_t *program, dt_kernel_t *const kernels[3], dt_attention_t *out);
+
+// Whether scores of row `row` are -inf from column row + *out on, whatever the data: a causal mask
+// that compares places (attention_bound.c).
+bool dt__attention_bound(dt_program_t *program, const dt_attention_t *a, dt_sym_t *out);
 
 // What such a chain has in common with others that keep rows of scores in registers: the first
 // product stores nothing but scores, what follows both is plain, and sizes fit. Sets *out's scores,

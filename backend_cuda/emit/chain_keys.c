@@ -33,6 +33,7 @@ static void lay_out(dt_keys_t *q) {
   s->v_at = s->k_at + dt__attention_stages(q->groups) * q->k_stage;
   s->sums_at = 0; // in the place of all of them
   s->bytes = dt__attention_bytes(s->depth, s->cols, q->groups);
+  q->found_at = s->bytes - DT_ATTENTION_FOUND;
 }
 
 static dt_status_t open_keys(dt_program_t *program, const dt_cuda_chain_t *chain, bool strict,
@@ -49,6 +50,7 @@ static dt_status_t open_keys(dt_program_t *program, const dt_cuda_chain_t *chain
                    tile->keys);
   out->groups = s->head_plan.groups;
   out->held = out->ahead = out->groups && dt__attend_blocks(&out->base) == 1;
+  out->bounded = dt__attention_bound(program, &out->base.a, &out->unseen);
   lay_out(out);
   return NULL;
 }
@@ -209,18 +211,19 @@ static void emit_version(void *own, LLVMValueRef wanted) {
   dt__scores_place_thread(s);
   s->above = i32(m, 0);
   dt__keys_copy_first(q);
+  dt__keys_bound(q);
   dt__attend_begin_sums(&q->base);
   begin_scores(q);
   uint32_t keys = DT_ATTENTION_KEYS;
-  LLVMValueRef rest = LLVMBuildURem(m->b, s->extent_n, dt__emit_i64(m, keys), "");
-  LLVMValueRef whole = LLVMBuildNSWSub(m->b, s->extent_n, rest, "");
+  LLVMValueRef rest = LLVMBuildURem(m->b, q->end, dt__emit_i64(m, keys), "");
+  LLVMValueRef whole = LLVMBuildNSWSub(m->b, q->end, rest, "");
   LLVMValueRef first = dt__loop_open(k, STEP, dt__emit_i64(m, 0), whole, keys);
   dt__ptx_no_unroll(m);
   emit_block(q, first, true);
   dt__body_at(k, STEP);
   dt__loop_close(k, STEP);
   dt__body_at(k, PART);
-  dt__scope_open(k, STEP, below(m, whole, s->extent_n));
+  dt__scope_open(k, STEP, below(m, whole, q->end));
   emit_block(q, whole, false);
   dt__scope_close(k, STEP);
   dt__body_at(k, PART);

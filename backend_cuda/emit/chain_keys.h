@@ -13,6 +13,10 @@ typedef struct dt_keys_t {
   bool held;                 // queries are in registers
   bool ahead;                // they multiply the next block's scores while this one's are made
   uint32_t k_stage, v_stage; // bytes of a block
+  uint32_t found_at;         // bytes: DT_ATTENTION_FOUND
+  bool bounded;              // rows see no keys from number row + `unseen` on
+  dt_sym_t unseen;
+  LLVMValueRef end;                  // i64: keys of the item that are taken
   LLVMValueRef next[DT_KEYS_SCORES]; // slots: the next block's scores, where they are ahead
   LLVMValueRef queries[DT_ATTENTION_MOST / BLOCK * 4]; // fragments
 } dt_keys_t;
@@ -33,6 +37,10 @@ void dt__keys_tell(dt_keys_t *q, LLVMValueRef next);
 void dt__keys_end(dt_keys_t *q);
 // Bytes behind k_at or v_at of the block's place, each of `bytes`.
 LLVMValueRef dt__keys_stage(dt_keys_t *q, LLVMValueRef first, uint32_t bytes);
+
+// ---- How many keys (chain_keys_bound.c) -----------------------------------------------------------
+// Sets q->end, at PART, once the first copies are on their way.
+void dt__keys_bound(dt_keys_t *q);
 
 // ---- Products by groups of warps (chain_keys_group.c) ---------------------------------------------
 // Reads queries into registers, once an item.

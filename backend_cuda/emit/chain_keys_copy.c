@@ -149,8 +149,7 @@ void dt__keys_end(dt_keys_t *q) {
   LLVMValueRef keys = dt__emit_i64(m, DT_ATTENTION_KEYS);
   dt__ptx_copies_wait(m, 0);
   if (q->groups) {
-    LLVMValueRef most =
-        LLVMBuildNSWAdd(m->b, q->base.s.extent_n, dt__emit_i64(m, DT_ATTENTION_KEYS - 1), "");
+    LLVMValueRef most = LLVMBuildNSWAdd(m->b, q->end, dt__emit_i64(m, DT_ATTENTION_KEYS - 1), "");
     LLVMValueRef rest = LLVMBuildURem(m->b, most, keys, "");
     meet(q, group_of(q), LLVMBuildNSWSub(m->b, most, rest, ""), true);
   }

@@ -28,8 +28,7 @@ static void compile(gpu_rig_t *r) {
   expect_ok(dt__cuda_compile_unit(r->program, &r->map, 0, &r->target, &options, &r->ptx, &bytes));
 }
 
-static void make_program(gpu_rig_t *r, const char *graph, const dt_cuda_model_t *model,
-                         bool strict) {
+void gpu_rig_make(gpu_rig_t *r, const char *graph, const dt_cuda_model_t *model, bool strict) {
   memset(r, 0, sizeof(*r));
   dt__arena_init(&r->arena, 0);
   expect_ok(dt__symenv_create(&r->env));
@@ -45,7 +44,7 @@ static void make_program(gpu_rig_t *r, const char *graph, const dt_cuda_model_t 
 }
 
 void gpu_rig_open(gpu_rig_t *r, const char *graph, const dt_cuda_model_t *model, bool strict) {
-  make_program(r, graph, model, strict);
+  gpu_rig_make(r, graph, model, strict);
   compile(r);
 }
 
@@ -61,7 +60,7 @@ static uint32_t schedule_for(const gpu_rig_t *r, const dt_kernel_t *kernel,
 
 void gpu_rig_open_for(gpu_rig_t *r, const char *graph, const dt_cuda_model_t *model, bool strict,
                       const int64_t (*sizes)[4], uint32_t n) {
-  make_program(r, graph, model, strict);
+  gpu_rig_make(r, graph, model, strict);
   dt_kernel_t *kernel = &r->program->kernels.items[0];
   uint32_t kept = 0, all = kernel->schedules.len;
   bool taken[64] = {false};

@@ -32,7 +32,9 @@ typedef struct gpu_launch_t {
   int64_t count; // grid items
 } gpu_launch_t;
 
-// Compiles the graph for `model`; ends the test with the message of what failed.
+// The graph's program for `model`, without code; ends the test with the message of what failed.
+void gpu_rig_make(gpu_rig_t *r, const char *graph, const dt_cuda_model_t *model, bool strict);
+// The same, compiled.
 void gpu_rig_open(gpu_rig_t *r, const char *graph, const dt_cuda_model_t *model, bool strict);
 // The same, where it will be run for these sizes alone: schedules that none of them takes are left
 // out of a program of one kernel, but the last, which has no condition. Most of the time goes into

@@ -109,8 +109,28 @@ static made_t make(fixture_t *f, attention_t *a) {
   return made;
 }
 
+// What is set in operands, at random in queries or in each last value of a column of its own.
+typedef enum odd_t { NOTHING_ODD, ODD_QUERIES, ODD_LAST_VALUES } odd_t;
+// ORDER(odd_t)
+static const char *const odd_names[] = {"", ", odd queries", ", odd last values"};
+
+static void set_half(dt_dtype_t dtype, dt_tensor_t *x, int64_t at, float value) {
+  if (dtype == DT_F16)
+    ((dt_f16_t *)dt_tensor_data(x))[at] = dt__f16_round(value);
+  else
+    ((dt_bf16_t *)dt_tensor_data(x))[at] = dt__bf16_round(value);
+}
+
+// Of the last key, in the last head.
+static void set_last_values(const attention_t *a, dt_tensor_t *v) {
+  static const float values[] = {NAN, INFINITY, -INFINITY};
+  int64_t count = dt_tensor_count(v);
+  for (int64_t i = 0; i < 3 && count; i++)
+    set_half(a->dtype, v, count - 1 - i * 2, values[i]);
+}
+
 static void compare(fixture_t *f, dt_session_t *host, const made_t *made, const attention_t *a,
-                    const int64_t lengths[3], bool odd) {
+                    const int64_t lengths[3], odd_t odd) {
   int64_t sizes[4];
   dt_tensor_t *x[4] = {0}, *there[4] = {0}, *y = NULL, *z = NULL;
   uint32_t n = a->mask ? 4 : 3;
@@ -118,14 +138,16 @@ static void compare(fixture_t *f, dt_session_t *host, const made_t *made, const 
     sizes_of(a, lengths[0], lengths[i ? 2 : 1], i == 2 ? a->dv : a->d, sizes);
     if (i == 3)
       memcpy(sizes, SIZES(lengths[0], 1, 1, lengths[2]), sizeof(sizes));
-    x[i] = halves(&f->rng, a->dtype, sizes, i == 3 ? 4 : 1.5, odd && i == 0);
+    x[i] = halves(&f->rng, a->dtype, sizes, i == 3 ? 4 : 1.5, odd == ODD_QUERIES && i == 0);
+    if (odd == ODD_LAST_VALUES && i == 2)
+      set_last_values(a, x[i]);
     there[i] = tensor_upload(f->session, x[i]);
   }
   char what[160];
   snprintf(what, sizeof what, "%s d %lld %lld%s%s%s skew %lld: %lld x %lld queries x %lld keys%s",
            dt_dtype_name(a->dtype), (long long)a->d, (long long)a->dv, a->packed ? " packed" : "",
            a->causal ? " causal" : "", a->mask ? " mask" : "", (long long)a->skew,
-           (long long)lengths[0], (long long)lengths[1], (long long)lengths[2], odd ? ", odd" : "");
+           (long long)lengths[0], (long long)lengths[1], (long long)lengths[2], odd_names[odd]);
   expect_ok(dt_call(f->session, made->code, there, n, &y, 1, NULL));
   expect_ok(dt_call(host, made->evaluator, x, n, &z, 1, NULL));
   dt_tensor_t *back = tensor_download(f->session, y);
@@ -140,8 +162,10 @@ static void check(fixture_t *f, dt_session_t *host, attention_t *a, const int64_
                   size_t n) {
   made_t made = make(f, a);
   for (size_t i = 0; i < n; i++)
-    compare(f, host, &made, a, lengths[i], false);
-  compare(f, host, &made, a, lengths[0], true);
+    compare(f, host, &made, a, lengths[i], NOTHING_ODD);
+  compare(f, host, &made, a, lengths[0], ODD_QUERIES);
+  if (a->causal && lengths[0][1] < lengths[0][2]) // which no row sees
+    compare(f, host, &made, a, lengths[0], ODD_LAST_VALUES);
   assert_int_equal(stats_of(made.code).evaluator_calls, 0);
   dt_function_release(made.code);
   dt_function_release(made.evaluator);
