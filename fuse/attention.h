@@ -39,7 +39,7 @@ static inline uint32_t dt__attention_stages(bool groups) {
   return groups ? DT_ATTENTION_GROUP_STAGES : DT_ATTENTION_STAGES;
 }
 
-// Of queries, keys and values, or of the sums that take their place; behind them DT_ATTENTION_FOUND.
+// Of queries, keys and values, or of the sums in their place; then DT_ATTENTION_FOUND bytes.
 static inline uint32_t dt__attention_bytes(uint32_t depth, uint32_t cols, bool groups) {
   uint32_t keys = dt__attention_stages(groups) * DT_ATTENTION_KEYS;
   uint32_t operands = (DT_ATTENTION_ROWS + keys) * dt__attention_row(depth, groups) +
