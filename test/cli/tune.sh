@@ -56,7 +56,7 @@ printf 'x' | dd of="${entries[0]}" bs=1 seek=100 conv=notrunc 2>/dev/null
 "$ductile" run models/loop.onnx "${x[@]}" --json | grep -v '"event":"memory"' >"$work/damaged"
 cmp "$work/usual" "$work/damaged" || fail 'a damaged entry changes answers'
 # What was kept stays where nothing more is kept, until it is dropped.
-expect 0 '0 of ' tune models/loop.onnx "${x[@]}" --seconds 2 --quiet --forget
+expect 0 'call 0: ' tune models/loop.onnx "${x[@]}" --seconds 2 --quiet --forget
 ls "$work/cache"/*.tuned >/dev/null || fail '--forget removed what was kept'
 expect 0 ' bytes removed' cache drop --kind tuned
 [[ -z $(find "$work/cache" -name '*.tuned') ]] || fail 'cache drop left what was kept'

@@ -44,14 +44,19 @@ def rows(name):
         lines = [json.loads(line) for line in file]
     return lines, [line for line in lines if "status" in line]
 
+# Without VNNI the peer adds products of bytes with saturation (its reduce_range is for that), and is what is wrong.
+with open("/proc/cpuinfo", encoding="ascii") as file:
+    exact = "vnni" in file.read()
 lines, found = rows("lines")
-assert len(found) == 4 and all(row["status"] == "measured" for row in found), found
-assert all(row["ratio"] > 0 and row["processor_ratio"] > 0 for row in found)
+measured = [row for row in found if row["status"] == "measured"]
+assert len(found) == 4, found
+assert all(row in measured or not exact and row["variant"] == "dynamic" and row["status"] == "wrong" for row in found), found
+assert all(row["ratio"] > 0 and row["processor_ratio"] > 0 for row in measured)
 # Two products of 16 x 32 and 32 x 8 a row; biases, weights, inputs and results in bytes.
 f32 = [row for row in found if row["variant"] == "f32"]
 assert [row["gflop"] for row in f32] == [round(2 * 768 * n * 1e-9, 4) for n in (1, 3)], f32
 assert [row["case"] for row in f32] == ["tiny 1", "tiny 3"]
-assert {line["variant"] for line in lines if line.get("case") == "summary"} == {"f32", "dynamic"}
+assert {line["variant"] for line in lines if line.get("case") == "summary"} == {row["variant"] for row in measured}
 _, found = rows("none")
 assert [row["status"] for row in found] == ["crashed"] * 2, found
 assert "nowhere.so" in found[0]["message"], found
